@@ -18,12 +18,12 @@ from .files.hugging_face_tasks import PART, TASK, has_sentence_modules, parts_of
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
+    from convert.outcome.report import Report, Tensor
     from convert.plugin import Operator
-    from convert.report import Report, Tensor
-    from convert.source import Source
+    from convert.request.options import Options
+    from convert.request.source import Source
 
-    from .rules import torch_op as torch_op  # as type checkers do not see through __getattr__
+    from .rules import torch_op as torch_op  # type checkers do not look into __getattr__
 
 KINDS = {
     "torch-module": "a module saved whole with torch.save",
@@ -59,10 +59,11 @@ _CLASSES = {
 
 
 def parts(source: Source, options: Options, single: bool = False) -> dict[str, dict[str, str]]:
-    """The files that a source is written as, by stem, each with the options that choose it; none where it is one.
+    """Return the files that a source is written as, by stem, with the options that select each; empty for a single
+    file.
 
-    An encoder with a decoder is two or three, where a task is asked for that generates, and three where the model's
-    class generates and neither a task nor inputs are asked for, nor a `single` file.
+    An encoder with a decoder gives two or three files if the requested task generates. It gives three if the model's
+    class generates and neither a task, inputs nor a `single` file are requested.
     """
     file = source.file / "config.json" if source.path is not None else None
     one = single or options.inputs or options.examples
@@ -74,13 +75,13 @@ def parts(source: Source, options: Options, single: bool = False) -> dict[str, d
         with open(file, "rb") as stream:
             config = json.loads(stream.read(limits.FOLDER_CONFIG_BYTES))
     except (OSError, ValueError):
-        return {}  # what is wrong with it is told where it is read
+        return {}  # reading reports what is wrong with it
     found = parts_of_task(config, TASK.of(options)) if isinstance(config, dict) else {}
     return {stem: {"part": part} for stem, part in found.items()}
 
 
 def claims(thing: Any) -> str | None:
-    """The kind of an object in memory, or None; by the names of its classes."""
+    """Return the kind of an object in memory, by the names of its classes, or None."""
     for base in type(thing).__mro__:
         kind = _CLASSES.get(f"{base.__module__}.{base.__qualname__}")
         if kind:
@@ -97,7 +98,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
     try:
         from .reader import read as read_source
-    except (ImportError, AttributeError) as error:  # of a private part of PyTorch (`torch_internals/`)
+    except (ImportError, AttributeError) as error:  # from a private part of PyTorch (`torch_internals/`)
         place = error.name if isinstance(error, ImportError) else getattr(error.obj, "__name__", "")
         if not f"{place}.".startswith("torch."):
             raise
@@ -115,11 +116,17 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def prepare(source: Source, options: Options) -> None:
-    """Import what makes a folder when it is imported: PyTorch's compiler, which capture and transformers do."""
-    with contextlib.suppress(Exception):  # which reading tells
+    """Import what creates a folder at import: PyTorch's compiler, which capture and transformers use.
+
+    Also initializes what PyTorch would otherwise keep with the reading thread.
+    """
+    with contextlib.suppress(Exception):  # reading reports the error
         from .common.late_imports import import_trace
 
         import_trace()
+        from .torch_internals import keep_device_guard
+
+        keep_device_guard()
         if source.kind == "hf-folder":
             from .files.hugging_face import import_class
 
@@ -127,7 +134,7 @@ def prepare(source: Source, options: Options) -> None:
 
 
 def load(source: Source, options: Options) -> Any:
-    """The model as PyTorch runs it: a module in eval mode, an ExportedProgram or a ScriptModule.
+    """Return the model as PyTorch runs it: a module in eval mode, an ExportedProgram or a ScriptModule.
 
     Raises `BadInput`, `UnsafeInput` and `UsageError` as `read` does.
     """
@@ -137,7 +144,7 @@ def load(source: Source, options: Options) -> Any:
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:
-    """The tensors in a file that holds weights only; None for another kind of file. Raises `BadInput`."""
+    """Return the tensors in a file with weights only; None for another kind of file. Raises `BadInput`."""
     if source.kind not in ("torch-state-dict", "safetensors"):
         return None
     from .files.listing import list_weights
@@ -146,12 +153,14 @@ def list_weights(source: Source, options: Options, report: Report) -> list[Tenso
 
 
 def names_operator(operator: str) -> bool:
-    """Whether operators are called so here: `leaky_relu`, `mine::cube`."""
+    """Return whether a name is in the form of this frontend's operators: `leaky_relu`, `mine::cube`."""
     return operator.rpartition("::")[2].lstrip("_")[:1].islower()
 
 
 def skeleton(operator: str) -> str:
-    """The beginning of a rule for `operator`, by the schema that PyTorch or the user's library has declared."""
+    """Return the first lines of a rule for `operator`, made from the schema that PyTorch or the user's library
+    declared.
+    """
     from convert.rules.skeleton import skeleton as written
 
     from . import ops  # noqa: F401  (fills the table)
@@ -169,7 +178,9 @@ def skeleton(operator: str) -> str:
 
 
 def preload() -> None:
-    """Import what reading and running take, without starting a thread: warm workers are forked after it."""
+    """Import the modules needed to read and run models, without starting a thread, because warm workers fork
+    afterwards.
+    """
     from .common.late_imports import import_trace
 
     import_trace()
@@ -183,17 +194,17 @@ def preload() -> None:
 
     import_compiler()
     for name in AT_FIRST_CAPTURE:
-        with contextlib.suppress(ImportError):  # they are private, and another version may have none such
+        with contextlib.suppress(ImportError):  # they are private and may be missing in another version
             importlib.import_module(name)
 
 
 def operators() -> Iterable[Operator]:
-    """The rows of `convert ops --from pytorch`."""
+    """Yield the rows of `convert ops --from pytorch`."""
     from . import ops  # noqa: F401  (fills the table)
     from .rules import torch_op
 
     return operator_rows(torch_op, differences=DIFFERENCES)
 
 
-# The decorator for rules of one's own; its old name stays for one release.
+# The decorator for custom rules. Its old name stays for one release.
 __getattr__ = lazy_attributes(__name__, {"torch_op": ".rules"}, renamed={"aten": "torch_op"})

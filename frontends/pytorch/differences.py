@@ -1,8 +1,8 @@
-"""What PyTorch (2.13, on the CPU) computes otherwise than the shared graph at the edge of numbers."""
+"""Where PyTorch 2.13 on the CPU differs from the shared graph at the limits of number ranges."""
 
 from __future__ import annotations
 
-from convert.differences import Difference
+from convert.runtimes.differences import Difference
 
 _MEANS = ("adaptive_avg_pool", "_adaptive_avg_pool")
 _FILTERS = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
@@ -55,16 +55,16 @@ DIFFERENCES = (
     ),
     Difference(
         (),
-        "where two pivots are equally good but for rounding, or one is 0 but for it, PyTorch may choose another than "
-        "float64 does here: of matrices that are singular, and of whole numbers",
+        "PyTorch may choose another pivot than float64 does here, if two are equal up to rounding or one is 0 up to "
+        "rounding: in singular matrices and matrices of whole numbers",
         integers=False,
         excuses=False,
         sources=("linalg_ldl_factor", "linalg_ldl_factor_ex"),
     ),
     Difference(
         (),
-        "PyTorch multiplies and divides complex numbers by a real one as by one with the imaginary part 0, so that "
-        "beside an infinite part the other is NaN (0 · ∞); here each part is multiplied by itself",
+        "PyTorch treats a real factor of a complex number as a complex one, so that the part beside an infinite one "
+        "is NaN (0 · ∞); here each part is multiplied by itself",
         integers=False,
         nonfinite=True,
         sources=("complex::mul", "complex::div"),

@@ -1,4 +1,4 @@
-"""How a call of an ATen operator reaches its rule: plain, complex, or on quantized tensors, which round again."""
+"""Dispatches a call of an ATen operator to its rule: plain, complex, or on quantized tensors, which round again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEEPING = frozenset(
         "index_select index gather roll flip reflection_pad1d reflection_pad2d replication_pad2d"
     ).split()
 )
-"""Operators that pick elements: what they give has the scheme of their operand, whatever that is."""
+"""Operators that select elements: their result has the scheme of the operand."""
 
 AVERAGING = frozenset(
     (  # noqa: SIM905
@@ -35,25 +35,26 @@ AVERAGING = frozenset(
         "_adaptive_avg_pool2d _adaptive_avg_pool3d upsample_bilinear2d"
     ).split()
 )
-"""Operators whose results often lie half way between two steps: they are computed on whole numbers of steps."""
+"""Operators whose results are often halfway between two steps: they are computed on whole numbers of steps."""
 
 _CENTRED = {"avg_pool1d", "avg_pool2d", "avg_pool3d"}
-"""Those that PyTorch rounds before it adds the zero point, as its kernels do for what a convolution gives (channels
-last); the others it rounds afterwards, which makes halves go the other way where the zero point is odd."""
-if RELEASE >= (2, 14):
+"""Operators that PyTorch rounds before it adds the zero point, as its kernels for convolution results (channels last)
+do. It rounds the others afterwards, so that halves go the other way for an odd zero point.
+"""
+if RELEASE != (2, 13):  # of the releases 2.10 to 2.14, only 2.13 also rounds these afterwards
     _CENTRED |= {"adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
     _CENTRED |= {"upsample_bilinear2d"}
 
 ROUNDING = frozenset(
     "hardtanh clamp threshold leaky_relu elu gelu cat stack constant_pad_nd relu6".split()  # noqa: SIM905
 )
-"""Operators that give a float result, which PyTorch rounds to the scheme of the first operand."""
+"""Operators with a float result that PyTorch rounds to the scheme of the first operand."""
 
 
 def call_quantized(
     g: Graph, key: str, values: Sequence[Any], named: Mapping[str, Any], at: Location, schema: Schema
 ) -> Any:
-    """Apply the rule for an ATen operator of which an operand is quantized. Raises `Unsupported` if there is none."""
+    """Apply the rule of an ATen operator with a quantized operand. Raises `Unsupported` if there is none."""
     base = key.partition(".")[0]
     own = next((PREFIX + k for k in (key, base) if PREFIX + k in torch_op), None)
     if own is not None:
@@ -75,7 +76,7 @@ def call_quantized(
 def _apply_averaging(
     g: Graph, key: str, values: Sequence[Any], named: Mapping[str, Any], at: Location, schema: Schema, scheme: Scheme
 ) -> ir.Value:
-    """With a step of one: sums of whole numbers are exact, and so are the halves that are rounded to even."""
+    """Apply the rule with a scale of one: sums of integers are exact, and so are halves, which are rounded to even."""
     steps = Scheme(1.0, scheme.zero, scheme.dtype)
     moved = from_steps(g, to_steps(g, values[0], scheme), steps)
     result = torch_op.apply(g, key, [moved, *values[1:]], named, at, schema=schema)
@@ -93,9 +94,9 @@ def _schemes(values: Sequence[Any]) -> Iterator[Scheme]:
 
 
 def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Mapping[str, Any], at: Location) -> Any:
-    """Apply the rule for one call of the ATen (or custom) operator `schema`; returns value, list of values or None.
+    """Apply the rule for a call of the ATen (or custom) operator `schema`; return a value, a list of values or None.
 
-    Raises `Unsupported` with the location where there is no rule, or the rule does not take an argument.
+    Raises `Unsupported` with the location if there is no rule, or the rule does not take an argument.
     """
     from .common.complexes import has_pair
     from .common.quantization import has_quantized

@@ -1,4 +1,4 @@
-"""Calls whose results have no elements: there is nothing to compute, and ONNX's operators refuse many such shapes."""
+"""Calls whose results have no elements: nothing is computed, because ONNX's operators reject many such shapes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _DTYPES = (
 
 
 class _Unknown(Exception):
-    """An argument whose shape or number only the run tells."""
+    """Raised for an argument whose shape or value is known at run time only."""
 
 
 def empty_results(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The results of a call of an ATen operator with an operand without elements, where none of them has any.
+    """Return the results of an ATen call with an operand without elements, if none of the results has any.
 
-    PyTorch's shape function says so, for which nothing is computed. None where results have elements, or where only the
-    run knows a shape; the operator's rule is asked then. Results are those of the schema: a value, or a list.
+    PyTorch's shape function determines this, without computing anything. Returns None if results have elements, or if a
+    shape is known at run time only; then the operator's rule is used. Results are those of the schema: a value, or a
+    list.
     """
     if not schema.name.startswith("aten::") or not _has_no_elements([args, list(kwargs.values())]):
         return None
@@ -38,7 +39,8 @@ def empty_results(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], k
         overload = getattr(operator, schema.overload_name or "default")
         given = {k: _on_meta(g, v) for k, v in kwargs.items() if k != "device"}
         found = overload(*(_on_meta(g, a) for a in args), **given)
-    except (_Unknown, RuntimeError, TypeError, ValueError, IndexError, AttributeError):  # its rule says what is wrong
+    # its rule reports what is wrong
+    except (_Unknown, RuntimeError, TypeError, ValueError, IndexError, AttributeError):
         return None
     results = list(found) if isinstance(found, (list, tuple)) else [found]
     if not results or not all(isinstance(r, torch.Tensor) and not r.numel() and r.dtype in _DTYPES for r in results):
@@ -54,7 +56,7 @@ def _has_no_elements(value: Any) -> bool:
 
 
 def _on_meta(g: Graph, value: Any) -> Any:
-    """An argument as PyTorch's shape function takes it. Raises `_Unknown`."""
+    """Return an argument for PyTorch's shape function. Raises `_Unknown`."""
     if isinstance(value, (list, tuple)):
         return [_on_meta(g, v) for v in value]
     if not isinstance(value, ir.Value):

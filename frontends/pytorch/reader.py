@@ -17,9 +17,9 @@ from torch.export import ExportedProgram
 
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.nearest import names_hint
-from convert.options import DimSpec, InputSpec, Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import DimSpec, InputSpec, Options
+from convert.request.source import Source
 
 from .common.modes import note_fast_path
 from .common.used_weights import note_unused_modules, recording_used_weights
@@ -52,9 +52,10 @@ from .files.hugging_face_inputs import PAST
 from .files.hugging_face_towers import note_single_picture, tower_names
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
-from .inputs.examples import Call, candidate_calls, lengthened_call
+from .inputs.examples import Call, candidate_calls, lengthened_call, long_call
 from .inputs.guess import parameters_of
 from .releases import note_release
+from .scripted_parts import agree_at_sizes, record_around_scripts
 
 
 def read(source: Source, options: Options, report: Report) -> ir.Model:
@@ -95,7 +96,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def _read_module(thing: torch.nn.Module, options: Options, report: Report) -> ir.Model:
-    """The graph of a module in memory, with as many dynamic dims as convert."""
+    """Return the graph of a module in memory, with as many dynamic dims as can be converted."""
     before = list(report.notes)
     try:
         return _read_captured(thing, options, (), report)
@@ -113,7 +114,7 @@ def _read_module(thing: torch.nn.Module, options: Options, report: Report) -> ir
 
 
 def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
-    """The graph of a module in memory, with the dims `static` not dynamic."""
+    """Return the graph of a module in memory, with the dims `static` not dynamic."""
     try:
         return _read_one_way(thing, options, static, report)
     except (Unsupported, UsageError) as error:
@@ -132,7 +133,9 @@ def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[
 def _read_loops_over_hits(
     thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report
 ) -> ir.Model | None:
-    """The graph where loops over `nonzero` go through the places of a mask; None where there is none, or it fails."""
+    """Return the graph in which loops over `nonzero` run over the positions of a mask; None if there is none, or it
+    fails.
+    """
     before = list(report.notes)
     with inference(thing):
         idle_changes_nothing = loops_over_hits(thing, next(candidate_calls(thing, options))[0])
@@ -151,7 +154,7 @@ def _read_loops_over_hits(
                 continue
         if every:
             report.note(
-                "loops over nonzero() go through all places: runs show that those without a hit change nothing",
+                "loops over nonzero() visit all elements: runs show that elements equal to zero change nothing",
                 code="control-flow",
             )
         return model
@@ -161,7 +164,9 @@ def _read_loops_over_hits(
 def _read_with_fixed_counts(
     thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
-    """The graph where torch.bincount counts up to its minlength alone, or numbers are what only a run knows."""
+    """Return the graph in which torch.bincount counts only up to its minlength, or in which numbers are known at run
+    time only.
+    """
     before = list(report.notes)
     with fixed_counts() as met:
         try:
@@ -189,7 +194,9 @@ def _read_with_fixed_counts(
 def _read_with_symbolic_numbers(
     thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
-    """The graph where `int(x.max())` and its like are numbers that only a run knows; else raises `error`."""
+    """Return the graph in which `int(x.max())` and similar numbers are known at run time only; if that fails, raise
+    `error`.
+    """
     before = list(report.notes)
     with symbolic_numbers(thing) as changed:
         if not changed:
@@ -204,9 +211,9 @@ def _read_with_symbolic_numbers(
 def _read_all_ways(
     thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
-    """The graph with both ways of each decision that forward makes on data.
+    """Return the graph with both paths of each decision that forward makes on data.
 
-    Raises `Unsupported` where that cannot be had, with what `error` said of the first of them.
+    Raises `Unsupported`, with the message of `error` about the first decision, if that is impossible.
     """
     before = list(report.notes)
     lines: set[str] = set()
@@ -223,7 +230,7 @@ def _read_all_ways(
         model = read_all_ways(read_path)
     except (Unsupported, UsageError) as other:
         report.notes[:] = before
-        if is_about_data(other):  # the line that no If settles, on a way that another condition decides
+        if is_about_data(other):  # the line of a decision without an If, on a path that depends on another condition
             others = sorted(line for line in lines if line not in other.message)
             asked = f"; it is asked on one way only of the condition at {', '.join(others)}" if others else ""
             raise Unsupported(f"{other.sentence}{asked}", hint=other.hint) from other
@@ -239,7 +246,9 @@ def _read_all_ways(
 def _read_one_way(
     thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, size_ways: bool = True
 ) -> ir.Model:
-    """The graph of one capture, with the ways that forward takes for other sizes unless `size_ways` is False."""
+    """Return the graph of one capture, with the paths that forward takes for other sizes unless `size_ways` is
+    False.
+    """
     before = list(report.notes)
     done = capture(thing, options, report, static)
     read = partial(read_size_ways, thing) if size_ways and not options.one_size_way else _lower_capture
@@ -272,23 +281,50 @@ def _read_script(thing: Any, options: Options, report: Report, path: Path | None
 def _read_compiled(
     module: torch.nn.Module, options: Options, report: Report, error: ConvertError, why: str
 ) -> ir.Model:
-    """The module as TorchScript, whose loops stay loops; else raises `error`.
+    """Return the graph of the module as TorchScript, whose loops stay loops; if that fails, raise `error`.
 
-    torch.export takes the number of rows of packed sequences for none of a size, and writes a loop over a length out.
+    torch.export does not accept the number of rows of packed sequences as a size, and unrolls a loop over a length.
     """
     before = list(report.notes)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.jit.script(module)
+        what = "the module was scripted"
     except Exception:
-        raise error from None
-    report.note(f"the module was scripted: {why}", code="scripted")
+        program = _record_around_scripts(module, options, error)
+        what = "the parts of the module with loops were scripted"
+    report.note(f"{what}: {why}", code="scripted")
     try:
         return _read_script(program, options, report)
     except (Unsupported, UsageError) as other:
         report.notes[:] = before
         raise type(error)(f"{error.sentence}; as TorchScript: {other.sentence}", hint=error.hint) from other
+
+
+def _record_around_scripts(module: torch.nn.Module, options: Options, error: ConvertError) -> Any:
+    """Return the module with compiled submodules where they decide in Python; raise `error` if the module itself
+    decides.
+    """
+    try:
+        with inference(module):  # what is compiled keeps the mode that the module has then
+            recorded = record_around_scripts(module, partial(_record_run, module, options))
+            call = next(candidate_calls(module, options))[0]
+            agree = agree_at_sizes(module, partial(_call_recorded, module, recorded), call)
+    except Exception:
+        raise error from None
+    if not agree:
+        raise error
+    return recorded
+
+
+def _call_recorded(module: torch.nn.Module, recorded: Any, *args: Any, **kwargs: Any) -> Any:
+    return recorded(**_by_name(module, args, kwargs)) if kwargs else recorded(*args)
+
+
+def _by_name(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """All arguments by name: PyTorch records them all by place, or all by name."""
+    return dict(zip((p.name for p in parameters_of(module)), args, strict=False)) | kwargs
 
 
 def _has_quantized_layers(module: torch.nn.Module) -> bool:
@@ -297,7 +333,7 @@ def _has_quantized_layers(module: torch.nn.Module) -> bool:
 
 
 def _compile_script(module: torch.nn.Module) -> Any:
-    """The module as TorchScript. Raises `Unsupported` where that cannot be compiled."""
+    """Return the module as TorchScript. Raises `Unsupported` if it cannot be compiled."""
     if isinstance(module, torch.fx.GraphModule):
         module = _without_types(module)
     try:
@@ -313,7 +349,7 @@ def _compile_script(module: torch.nn.Module) -> Any:
 
 
 def _without_types(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy without the annotations of its nodes, whose text the compiler of TorchScript does not know."""
+    """Return a copy without the annotations of its nodes, because TorchScript's compiler does not know their text."""
     graph = copy.deepcopy(module.graph)
     for node in graph.nodes:
         node.type = None
@@ -321,20 +357,27 @@ def _without_types(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _read_traced(module: torch.nn.Module, options: Options, report: Report) -> ir.Model:
-    """One run of the module, recorded: right for inputs that take the same path, and labelled so."""
-    with inference(module):
-        call: Call = next(call for call, _ in candidate_calls(module, options))
-        args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
-        if kwargs:  # PyTorch records either all of them by place or all by name
-            _refuse_keyword_only(module, kwargs)
-            kwargs = dict(zip((p.name for p in parameters_of(module)), args, strict=False)) | kwargs
-            traced = torch.jit.trace(module, example_kwarg_inputs=kwargs, check_trace=False, strict=False)
-        else:
-            traced = torch.jit.trace(module, args, check_trace=False, strict=False)
+    """Return one recorded run of the module: right for inputs that take the same path, and reported as such."""
+    traced = _record_run(module, options, False)
     report.note(
         "--trace: only the path that the example took was converted; other inputs may need another", code="traced"
     )
     return _read_script(traced, replace(options, fixed={}), report)
+
+
+def _record_run(module: torch.nn.Module, options: Options, longer: bool) -> Any:
+    """Return one recorded run of the module as TorchScript, on `longer` inputs if requested; None if there are none."""
+    with inference(module):
+        call: Call | None = next(call for call, _ in candidate_calls(module, options))
+        call = long_call(call) if longer and call is not None else call
+        if call is None:
+            return None
+        args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
+        if not kwargs:
+            return torch.jit.trace(module, args, check_trace=False, strict=False)
+        _refuse_keyword_only(module, kwargs)
+        named = _by_name(module, args, kwargs)
+        return torch.jit.trace(module, example_kwarg_inputs=named, check_trace=False, strict=False)
 
 
 def _refuse_keyword_only(module: torch.nn.Module, given: Mapping[str, Any]) -> None:
@@ -347,7 +390,8 @@ def _refuse_keyword_only(module: torch.nn.Module, given: Mapping[str, Any]) -> N
 
 
 def _dims_of_specs(program: ExportedProgram, options: Options) -> dict[tuple[str, int], str]:
-    """The user's names for dims of a program that was captured elsewhere: which are dynamic is settled already.
+    """Return the user's names for dims of a program that was captured elsewhere; which dims are dynamic is already
+    fixed.
 
     Raises `UsageError` for a description that the program does not fit.
     """

@@ -1,4 +1,4 @@
-"""The releases of PyTorch that were tried, and what is done on another one."""
+"""The releases of PyTorch that were tested, and what happens on another release."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 import torch
 
 from convert.errors import Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 
-TRIED = ((2, 13), (2, 14))
-"""The releases that the tests of both PyTorch packages ran on; `tests/suites/releases.py` runs them on others."""
+TRIED = ((2, 10), (2, 11), (2, 12), (2, 13), (2, 14))
+"""The releases on which the tests of both PyTorch packages ran; `tests/suites/releases.py` runs them on others."""
 
 
 def _parsed(version: str) -> tuple[int, int]:
@@ -20,11 +20,11 @@ def _parsed(version: str) -> tuple[int, int]:
 
 
 RELEASE = _parsed(torch.__version__)
-"""Major and minor number of the PyTorch that is installed."""
+"""Major and minor version of the installed PyTorch."""
 
 
 def note_release(report: Report) -> None:
-    """Tell the user that this PyTorch was not tried, whether or not the result is verified."""
+    """Tell the user that this PyTorch was not tested, whether or not the result is verified."""
     if RELEASE not in TRIED:
         report.note(
             f"this converter was not tested with PyTorch {torch.__version__} (but with {_tried()}): "
@@ -34,7 +34,7 @@ def note_release(report: Report) -> None:
 
 
 def unknown_part(error: Exception, library: str = "torch") -> Unsupported:
-    """Return the refusal for a part of a library that is needed and that its installed release does not have."""
+    """Return the refusal for a part of a library that is needed and that the installed release does not have."""
     if library != "torch":
         release = getattr(sys.modules.get(library), "__version__", "")
         return Unsupported(

@@ -1,13 +1,13 @@
-"""The rule table of the PyTorch frontend, and how an ATen call of either reader reaches its rule.
+"""The rule table of the PyTorch frontend, and how both readers find the rule of an ATen call.
 
-Rules are keyed by the operator's name without namespace and overload ("leaky_relu"), with the overload where it means
-something else ("max.dim" beside "max"), and with the namespace for custom operators ("torchvision::nms"). Arguments
+Rules are keyed by the operator's name without namespace and overload ("leaky_relu"), with the overload if that has
+another meaning ("max.dim" beside "max"), and with the namespace for custom operators ("torchvision::nms"). Arguments
 arrive as the overload's schema names them:
 
-- tensors, and ints or floats that are only known at run time, are `onnx_ir` values (the latter of rank 0, marked by
-  `values.mark_scalar`); other ints, floats, bools and strings are Python's; lists are lists of those;
+- tensors, and ints or floats that are known at run time only, are `onnx_ir` values (the numbers have rank 0 and are
+  marked by `values.mark_scalar`); other ints, floats, bools and strings are Python's; lists are lists of those;
 - dtypes are `torch.dtype`; an int given for a fixed-size list (`int[2]`) is repeated;
-- device, layout, memory format, pinning and generators never arrive: they do not change what is computed.
+- device, layout, memory format, pinning and generators are dropped: they do not change the result.
 
 >>> import onnx_ir as ir
 >>> from convert.frontends.pytorch import torch_op
@@ -40,11 +40,11 @@ _IMPLIED_NAMES = ("pin_memory", "non_blocking", "implicit")
 
 
 def key_of(name: str, overload: str = "", *, paired: bool = False) -> str:
-    """The key of an operator in the table: ("aten::max", "dim") gives "max.dim" if that has a rule, else "max".
+    """Return the key of an operator in the table: ("aten::max", "dim") gives "max.dim" if that has a rule, else "max".
 
-    An in-place operator ("aten::relu_") has the key of its functional twin unless it has a rule of its own; whoever
-    calls the rule puts the result in the place of the first argument. Where an operand is complex (`paired`), the
-    rules are those under "complex::".
+    An in-place operator ("aten::relu_") has the key of its functional counterpart unless it has a rule of its own; the
+    caller of the rule replaces the first argument by the result. If an operand is complex (`paired`), the key is the
+    one under "complex::".
     """
     name = ("complex::" if paired else "") + name.removeprefix("aten::")
     overload = overload or "default"
@@ -56,20 +56,20 @@ def key_of(name: str, overload: str = "", *, paired: bool = False) -> str:
 
 
 def functional_name(name: str) -> str:
-    """ "add_" gives "add"; names that do not end in one underscore are their own (`__and__`, `relu`)."""
+    """Return the name of the functional operator: "add" for the in-place "add_"; `__and__` and `relu` stay."""
     if name.startswith("__i") and name.endswith("__"):
         return f"__{name[3:]}"
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
 def is_inplace(schema: torch.FunctionSchema) -> bool:
-    """True if the operator writes to its first argument."""
+    """Return whether the operator writes to its first argument."""
     first = schema.arguments[0] if schema.arguments else None
     return first is not None and first.alias_info is not None and first.alias_info.is_write
 
 
 def bindable_schema(schema: torch.FunctionSchema) -> Schema:
-    """`schema` as the dispatcher wants it, without the arguments that never matter."""
+    """Return `schema` as the dispatcher needs it, without the arguments that never matter."""
     matter = [a for a in schema.arguments if not _is_implied(a)]
     positional = tuple(Argument(a.name, _default_value(a)) for a in matter if not a.kwarg_only)
     return Schema(positional, tuple(Argument(a.name, _default_value(a)) for a in matter if a.kwarg_only))
@@ -97,7 +97,7 @@ def _normalize_value(argument: Any, value: Any) -> Any:
 
 @cache
 def _scalar_types() -> dict[int, torch.dtype]:
-    """The numbers that TorchScript and schema defaults write dtypes as."""
+    """Return the dtypes by the numbers that TorchScript and schema defaults use for them."""
     import torch
 
     order = (

@@ -1,1 +1,1 @@
-"""What both readers of PyTorch models share: values, sizes, dtypes, weights, state."""
+"""Helpers that both readers of PyTorch models share: values, sizes, dtypes, weights, state."""

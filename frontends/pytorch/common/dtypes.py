@@ -1,4 +1,4 @@
-"""Which ONNX dtype a PyTorch dtype is."""
+"""Maps PyTorch dtypes to ONNX dtypes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TORCH_DTYPES = {onnx: dtype for dtype, onnx in DTYPES.items()}
 
 
 def onnx_dtype(dtype: torch.dtype) -> ir.DataType:
-    """ONNX's dtype for PyTorch's. Raises `Unsupported` where there is none (quantized and sub-byte ones)."""
+    """Return ONNX's dtype for PyTorch's. Raises `Unsupported` if there is none (quantized and sub-byte dtypes)."""
     if dtype not in DTYPES:
         raise Unsupported(f"tensors of {dtype} have no equivalent in ONNX")
     return DTYPES[dtype]

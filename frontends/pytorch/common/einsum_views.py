@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def view_labels(equation: str) -> tuple[str, str] | None:
-    """The labels of the operand and of the result where an equation of one operand sums nothing, else None.
+    """Return the labels of operand and result if an equation of one operand sums nothing, else None.
 
-    A label that the operand has twice is a diagonal; dims without labels ("...") are left to PyTorch.
+    A repeated label of the operand is a diagonal; dims without labels ("...") are left to PyTorch.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     right = right if arrow else "".join(sorted(c for c in set(left) if left.count(c) == 1))

@@ -1,9 +1,9 @@
-"""Imports torch.export without what it asks for and a conversion has no use for: networkx, training on many machines.
+"""Imports torch.export without two imports that a conversion does not need: networkx, and distributed training.
 
-Two modules for the checkpoints of training import networkx, three hundred modules, a twentieth of the CPU seconds of a
-first conversion; Dynamo imports the parameters that are spread over machines (FSDP), a twentieth again. In processes of
-the project either is imported when it is used, and otherwise never. In a program that calls the functions they are
-imported as PyTorch has it: the program may use them afterwards, and so may torch.compile.
+Two modules for training checkpoints import networkx: 300 modules, a twentieth of the CPU time of a first conversion.
+Dynamo imports parameters of distributed training (FSDP), another twentieth. In the project's own processes both are
+imported at first use only. In a program that calls the functions they are imported as usual, because the program, and
+torch.compile, may use them afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from convert.interpreter import is_own_process
-from convert.runners.quiet_import import late_modules
+from convert.quiet_import import late_modules
 
 _MODULES = tuple(
     f"torch._functorch._activation_checkpointing.{name}" for name in ("graph_info_provider", "knapsack_evaluator")
@@ -26,11 +26,11 @@ _MODULES = tuple(
 
 _SPREAD = "torch.distributed.fsdp"
 _LATE = (_SPREAD, f"{_SPREAD}._fully_shard", f"{_SPREAD}._fully_shard._fsdp_param_group")
-"""What Dynamo asks for at its import, to be held against the modules of the programs that it sees."""
+"""What Dynamo imports to compare with the modules of programs."""
 
 
 class _Networkx(ModuleType):
-    """networkx, imported when something of it is asked for."""
+    """networkx, imported at first use."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(importlib.import_module("networkx"), name)
@@ -51,7 +51,7 @@ class _Finder:
 
 
 class _Loader(SourceFileLoader):
-    """Annotations stay text (PEP 563) and `import networkx` gives the one that comes late; the rest is as written."""
+    """Loads a module with annotations as text (PEP 563) and a late `import networkx`; the rest is unchanged."""
 
     def get_code(self, fullname: str) -> CodeType:
         text, flags = self.get_source(fullname), future.annotations.compiler_flag
@@ -69,10 +69,9 @@ def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = 
 
 
 def import_trace() -> ModuleType:
-    """Import `torch.export._trace`; in a process of the project without what a conversion has no use for.
+    """Import `torch.export._trace`; in a process of the project without the parts that a conversion does not need.
 
-    It makes a folder for temporary files when it is imported: that is to be before a thread that loads a file, which
-    can write nowhere, gets to it.
+    The import creates a temporary folder, so it must happen before a confined thread, which cannot write, loads a file.
     """
     if is_own_process() and "networkx" not in sys.modules:
         finder = _Finder()
@@ -80,7 +79,7 @@ def import_trace() -> ModuleType:
         try:
             for name in _MODULES:
                 importlib.import_module(name)
-        except ImportError:  # they are private, and another version may have none such
+        except ImportError:  # they are private and may be missing in another version
             pass
         finally:
             sys.meta_path.remove(finder)

@@ -1,4 +1,4 @@
-"""Where a node of a captured graph comes from: module path and source line, for names and error messages."""
+"""Finds the origin of a node in a captured graph: module path and source line, for names and error messages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..torch_internals import OpOverload
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 TORCH = f"{Path(torch.__file__).parent}/"
-"""What the files of PyTorch begin with, and none of torchvision."""
+"""The path prefix of PyTorch's files, which torchvision's do not have."""
 _NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
-"""What torch.export says of nodes that it makes of symbolic sizes, which belong to no module."""
+"""The source of nodes that torch.export creates for symbolic sizes, which belong to no module."""
 _OWN = str(Path(__file__).parent.parent)
 
 
 def module_of(node: torch.fx.Node) -> str:
-    """The path of the innermost module whose forward made the node: "layer1.0.conv1", "" for the outermost."""
+    """Return the path of the innermost module whose forward made the node: "layer1.0.conv1", "" for the outermost."""
     stack = node.meta.get("nn_module_stack") or {}
     if not stack:
         return ""
@@ -32,9 +32,9 @@ def module_of(node: torch.fx.Node) -> str:
 
 
 def source_of(trace: str) -> str:
-    """ "file.py:12" of the innermost frame outside PyTorch, else of the innermost one."""
+    """Return "file.py:12" of the innermost frame outside PyTorch, else of the innermost one."""
     frames = [(m["file"], m["line"]) for m in _FRAME.finditer(trace or "")]
-    # What called the capture is no part of the model, nor are functions that stand in for PyTorch's meanwhile.
+    # Callers of the capture are not part of the model, nor are replacements of PyTorch's functions.
     ours = [i for i, (file, _) in enumerate(frames) if file.startswith(_OWN)]
     frames = [f for f in frames[ours[0] + 1 :] if not f[0].startswith(_OWN)] if ours else frames
     if not frames:
@@ -45,7 +45,7 @@ def source_of(trace: str) -> str:
 
 
 def shown_path(file: str) -> str:
-    """A path as short as it can be: below site-packages or the current folder, relative to that."""
+    """Return a path relative to site-packages or the current folder if possible."""
     _, found, inside = file.rpartition("/site-packages/")
     if found:
         return inside
@@ -56,7 +56,7 @@ def shown_path(file: str) -> str:
 
 
 class Locator:
-    """Gives each node of a program its `Location`: named by its module, and the operator where that has several."""
+    """Gives each node of a program its `Location`: its module, and the operator if the module has several."""
 
     def __init__(self, graph: torch.fx.Graph, reserved: set[str]) -> None:
         calls = [n for n in graph.nodes if n.op == "call_function"]

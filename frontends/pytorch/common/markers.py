@@ -1,4 +1,4 @@
-"""Limits that a rule and a replacement for the capture declare with one text."""
+"""Limits that a rule and its replacement during capture declare with the same text."""
 
 from __future__ import annotations
 

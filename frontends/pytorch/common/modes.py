@@ -1,4 +1,4 @@
-"""What a module does in another way than its conversion, by its mode: what the user is told of it, what is refused."""
+"""Module settings that change the result, such as training mode: notes for the user, and refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from convert.errors import BadInput, Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..torch_internals import own_parts, script_method, script_method_names
 
@@ -24,7 +24,7 @@ SEEDED_HINT = "draw them once, in __init__, and keep them in a buffer; or leave 
 
 
 def note_training(module: nn.Module, report: Report) -> None:
-    """Say so where a module is in training mode and has parts that compute something else then."""
+    """Note that a module is in training mode and has parts that compute something else then."""
     names = [name or type(part).__name__ for name, part in module.named_modules() if _acts_on_mode(part)]
     if names:
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
@@ -58,7 +58,7 @@ _KERNELS_WITHOUT_GRADIENTS = ("aten::_transformer_encoder_layer_fwd", "aten::_na
 
 
 def chooses_kernels_by_gradients(thing: Any) -> bool:
-    """Whether a TorchScript program has nn.TransformerEncoder's question whether anybody wants gradients."""
+    """Return whether a TorchScript program has nn.TransformerEncoder's check whether gradients are needed."""
     graph = getattr(thing, "inlined_graph", None) if isinstance(thing, torch.jit.ScriptModule) else None
     if graph is None or not graph.findAllNodes("aten::is_grad_enabled"):
         return False
@@ -66,33 +66,33 @@ def chooses_kernels_by_gradients(thing: Any) -> bool:
 
 
 def note_fast_path(module: Any, report: Report) -> None:
-    """Say so where PyTorch, without gradients, takes kernels that give other numbers at padded places."""
+    """Note that PyTorch, without gradients, uses kernels that return other numbers at padded positions."""
     if chooses_kernels_by_gradients(module):
         report.note(
-            "the program has nn.TransformerEncoder's layers: without gradients PyTorch takes fused kernels, which give "
-            "NaN for a query that may attend to nothing, and zeros at padded places where the encoder nests tensors; "
-            "the converted model gives what the layers compute with gradients; other places are the same",
+            "the program has nn.TransformerEncoder's layers, for which PyTorch uses fused kernels without gradients. "
+            "These give NaN for a query that may attend to nothing, and zeros at padded places of nested tensors. The "
+            "converted model computes what the layers compute with gradients; other places are the same",
             code="kernel-ways",
         )
     for name, part in module.named_modules() if isinstance(module, nn.Module) else ():
         if isinstance(part, nn.TransformerEncoder) and getattr(part, "use_nested_tensor", False):
             report.note(
-                f"{name or 'the module'} is a TransformerEncoder: without gradients PyTorch's fast path gives zeros "
-                "at places that src_key_padding_mask leaves out, the converted model what the layers compute there "
-                "(as with torch.backends.mha.set_fastpath_enabled(False)); other places are the same",
+                f"{name or 'the module'} is a TransformerEncoder. Without gradients PyTorch's fast path gives zeros "
+                "at places that src_key_padding_mask leaves out. The converted model gives what the layers compute "
+                "there, as torch.backends.mha.set_fastpath_enabled(False) does; other places are the same",
                 code="kernel-ways",
             )
             return
 
 
 def refuse_odd_forward(module: nn.Module) -> None:
-    """Raise `BadInput` for a module whose forward is no function, or one that does not name its inputs."""
+    """Raise `BadInput` for a module whose forward is no function, or does not name its inputs."""
     if isinstance(module, torch.jit.ScriptModule):
         return
     forward: Any = getattr(module, "forward", None)
     try:
         signature(forward)
-    except (TypeError, ValueError):  # no function; one that is compiled into Python or PyTorch
+    except (TypeError, ValueError):  # not a function, or one compiled into Python or PyTorch
         shown = getattr(forward, "__name__", None) or type(forward).__name__
         raise BadInput(
             f"forward of {type(module).__name__} is {shown}, which does not name its inputs",
@@ -101,8 +101,8 @@ def refuse_odd_forward(module: nn.Module) -> None:
 
 
 def refuse_cycles(module: nn.Module) -> None:
-    """Raise `BadInput` for a module that is its own part, which has no end."""
-    state: dict[int, bool] = {}  # True while a module's parts are walked
+    """Raise `BadInput` for a module that contains itself, which would recurse forever."""
+    state: dict[int, bool] = {}  # True while a module's children are walked
     stack: list[tuple[nn.Module, str, bool]] = [(module, "", False)]
     while stack:
         part, path, done = stack.pop()
@@ -124,7 +124,7 @@ def refuse_cycles(module: nn.Module) -> None:
 
 @contextmanager
 def watch_seeds() -> Iterator[list[Any]]:
-    """Collects the seeds that forward sets while it is captured; they are not set."""
+    """Collect the seeds that forward sets during capture, without setting them."""
     found: list[Any] = []
     random: Any = torch.random
     outer: Any = torch
@@ -142,9 +142,9 @@ def watch_seeds() -> Iterator[list[Any]]:
 
 
 def refuse_seeded(program: torch.export.ExportedProgram) -> None:
-    """Raise `Unsupported` for a program, captured while forward set a seed, that draws numbers."""
+    """Raise `Unsupported` for a program that draws random numbers and was captured while forward set a seed."""
     for node in program.graph.nodes:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             if "dropout" in str(node.target) and True not in node.args:
-                continue  # of inference, which draws nothing
+                continue  # attention in inference, which draws no numbers
             raise Unsupported(SEEDED, hint=SEEDED_HINT)

@@ -1,4 +1,4 @@
-"""Tables of places and weights along an axis: numpy arrays where lengths are known, else computed in the graph."""
+"""Tables of indices and weights along an axis: numpy arrays for known lengths, else computed in the graph."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Table: TypeAlias = "np.ndarray | ir.Value"
 
 
 def sliding_places(g: Graph, count: Length, stride: int, offsets: np.ndarray) -> Table:
-    """Return the places int64[count, offsets] of windows that begin `stride` apart."""
+    """Return the indices int64[count, offsets] of windows that begin `stride` apart."""
     if isinstance(count, int):
         return np.arange(count, dtype=np.int64)[:, None] * stride + offsets.astype(np.int64)
     return g.Add(g.Mul(g.Unsqueeze(arange(g, count), [1]), stride), offsets.astype(np.int64))
 
 
 def spread(g: Graph, table: Table, ones: Sequence[int], factor: Length = 1) -> Table:
-    """Return a table times a factor, with dims of length 1 put in at the places `ones`."""
+    """Return a table times a factor, with dims of length 1 inserted at the positions `ones`."""
     if isinstance(table, np.ndarray) and isinstance(factor, int):
         return np.expand_dims(table, tuple(ones)) * factor
     wide = g.Unsqueeze(table, list(ones)) if ones else table
@@ -42,7 +42,7 @@ def combined(g: Graph, operator: str, a: Table, b: Table) -> Table:
 
 
 def places_in_plane(g: Graph, tables: Sequence[Table], lengths: Sequence[Length], counts: Sequence[Length]) -> ir.Value:
-    """Return int64[*counts, window]: where the windows read in a flattened plane, from the table of each axis."""
+    """Return int64[*counts, window]: the flat indices that windows read in a plane, from the table of each axis."""
     dims = len(tables)
     total: Table = np.zeros((1,) * 2 * dims, dtype=np.int64)
     for i, table in enumerate(tables):
@@ -54,7 +54,7 @@ def places_in_plane(g: Graph, tables: Sequence[Table], lengths: Sequence[Length]
 
 
 def multiply_axis(g: Graph, x: ir.Value, axis: int, matrix: Table) -> ir.Value:
-    """Return the product of one axis with a float64 matrix, which has as many rows as the axis is long."""
+    """Return the product of one axis with a float64 matrix, whose number of rows is the axis's length."""
     last = g.rank(x) - 1
     if axis == last - 1:
         return g.MatMul(_like(g, transposed(g, matrix), x), x)
@@ -71,5 +71,5 @@ def transposed(g: Graph, matrix: Table) -> Table:
 
 
 def _like(g: Graph, matrix: Table, x: ir.Value) -> Any:
-    """The matrix in the dtype of `x`."""
+    """Return the matrix in the dtype of `x`."""
     return rounded_tensor(matrix, g.dtype(x)) if isinstance(matrix, np.ndarray) else cast(g, matrix, g.dtype(x))

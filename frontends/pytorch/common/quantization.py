@@ -1,8 +1,8 @@
-"""Affine quantization as ONNX writes it: steps of a scale about a zero point, as integers and back.
+"""Affine quantization in ONNX: conversion to integers, with a scale and a zero point, and back.
 
-A quantized tensor of PyTorch (`torch.quint8` and its like) is the float tensor that it stands for, with its `Scheme`
-in the value's metadata: the usual form of quantized ONNX, where runtimes fuse DequantizeLinear, operator and
-QuantizeLinear. The integers can be had from the floats at any time, because those are whole numbers of steps.
+A quantized tensor of PyTorch (`torch.quint8` and others) is represented by its float tensor, with its `Scheme` in the
+value's metadata. This is the usual form of quantized ONNX, in which runtimes fuse DequantizeLinear, operator and
+QuantizeLinear. The integers can be recovered from the floats at any time, because these are whole numbers of steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .values import Number, as_value, cast, onnx_dtype
 from .weights import tensor_of
 
 PREFIX = "quantized_tensor::"
-"""Rules of ATen operators whose operands are quantized are kept under this name."""
+"""The prefix of rules of ATen operators for quantized operands."""
 
 _KEY = "convert.quantized"
 _STORED = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
@@ -38,7 +38,7 @@ Parameter: TypeAlias = "ir.Value | np.ndarray | Number"
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a tensor is quantized: `dtype` is that of the integers; `axis` that of scales by channel, else None."""
+    """How a tensor is quantized: `dtype` is that of the integers; `axis` is that of scales per channel, else None."""
 
     scale: Parameter
     zero: Parameter
@@ -47,14 +47,14 @@ class Scheme:
 
 
 def storage_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The integers that hold a quantized dtype. Raises `Unsupported` for those of less than a byte."""
+    """Return the integer dtype that stores a quantized dtype. Raises `Unsupported` for those of less than a byte."""
     if dtype not in _STORED:
         raise Unsupported(f"tensors of {dtype} have no equivalent in ONNX")
     return _STORED[dtype]
 
 
 def quantized_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The quantized dtype that integers of `dtype` hold; the inverse of `storage_dtype`."""
+    """Return the quantized dtype that integers of `dtype` store; the inverse of `storage_dtype`."""
     return next(quantized for quantized, integers in _STORED.items() if integers == dtype)
 
 
@@ -68,10 +68,10 @@ def to_steps(
     low: int | None = None,
     high: int | None = None,
 ) -> ir.Value:
-    """x as integers of `scheme`: x / scale rounded half to even, moved by the zero point, saturated at low and high.
+    """Return x quantized to `scheme`: x / scale rounded half to even, plus the zero point, clamped to low and high.
 
-    PyTorch multiplies by the reciprocal where ONNX divides: a quotient that is a tie up to its last bit may be rounded
-    to the other side.
+    PyTorch multiplies by the reciprocal where ONNX divides, so a quotient within the last bit of a tie may be rounded
+    the other way.
     """
     least, most = _RANGES[scheme.dtype]
     low, high = least if low is None else max(low, least), most if high is None else min(high, most)
@@ -87,9 +87,9 @@ def to_steps(
 
 
 def _to_wide_steps(g: Graph, x: ir.Value, scheme: Scheme, low: int, high: int) -> ir.Value:
-    """As PyTorch computes: for integers that QuantizeLinear lacks, and for scales that are computed.
+    """Quantize in PyTorch's arithmetic, for integers that QuantizeLinear lacks, and for computed scales.
 
-    Where a scale comes from the largest element, that element may lie half way between two steps (127.5).
+    If the scale comes from the largest element, that element may be halfway between two steps (127.5).
     """
     rank = g.rank(x)
     steps = g.Round(g.Mul(x, g.Reciprocal(_reshape_to_axis(g, _scale(g, scheme), scheme.axis, rank))))
@@ -99,7 +99,7 @@ def _to_wide_steps(g: Graph, x: ir.Value, scheme: Scheme, low: int, high: int) -
 
 
 def from_steps(g: Graph, q: ir.Value, scheme: Scheme) -> ir.Value:
-    """The float32 numbers that the integers q stand for: (q - zero point) · scale."""
+    """Return the float32 numbers of the integers q: (q - zero point) · scale."""
     none = scheme.axis is not None and isinstance(scheme.zero, int) and scheme.zero == 0
     scale, zero = _scale(g, scheme), None if none else _zero_point(g, scheme)
     if zero is None or scheme.dtype in (torch.int8, torch.uint8):
@@ -113,7 +113,7 @@ def from_steps(g: Graph, q: ir.Value, scheme: Scheme) -> ir.Value:
 
 
 def round_to_scheme(g: Graph, x: ir.Value, scheme: Scheme, low: int | None = None, high: int | None = None) -> ir.Value:
-    """x as the quantized tensor of `scheme` that is nearest, which is float with its scheme beside it."""
+    """Return x rounded to `scheme`: the nearest quantized tensor, as floats with the scheme attached."""
     return attach_scheme(from_steps(g, to_steps(g, x, scheme, low, high), scheme), scheme)
 
 
@@ -126,7 +126,7 @@ def _zero_point(g: Graph, scheme: Scheme) -> ir.Value:
 
 
 def _parameter_value(g: Graph, parameter: Parameter, dtype: ir.DataType, axis: int | None) -> ir.Value:
-    """One number for the whole tensor has rank 0; those by channel have rank 1."""
+    """Return a quantization parameter: per tensor with rank 0, or per channel with rank 1."""
     shape = [] if axis is None else [-1]
     known = g.static(parameter) if isinstance(parameter, ir.Value) else np.asarray(parameter)
     if known is not None:
@@ -149,30 +149,30 @@ def _reshape_to_axis(g: Graph, parameter: ir.Value, axis: int | None, rank: int)
 
 
 def attach_scheme(x: ir.Value, scheme: Scheme) -> ir.Value:
-    """x, known to hold whole steps of `scheme` only."""
+    """Return x with the scheme attached; it must consist of whole steps of `scheme`."""
     x.meta[_KEY] = scheme
     return x
 
 
 def scheme_of(x: Any) -> Scheme | None:
-    """The scheme of a quantized tensor, None for any other value."""
+    """Return the scheme of a quantized tensor, None for any other value."""
     return x.meta.get(_KEY) if isinstance(x, ir.Value) else None
 
 
 def known_scheme(x: Any) -> Scheme:
-    """The scheme of a tensor that is quantized, as the operands of operators on such tensors are."""
+    """Return the scheme of a tensor that must be quantized, as operands of quantized operators are."""
     scheme = scheme_of(x)
     assert scheme is not None
     return scheme
 
 
 def has_quantized(values: Iterable[Any]) -> bool:
-    """True if a value, or one in a list, is a quantized tensor."""
+    """Return whether a value, or one in a list, is a quantized tensor."""
     return any(has_quantized(v) if isinstance(v, (list, tuple)) else scheme_of(v) is not None for v in values)
 
 
 def scheme_of_tensor(tensor: torch.Tensor) -> Scheme:
-    """The scheme of a quantized tensor of PyTorch."""
+    """Return the scheme of a quantized tensor of PyTorch."""
     dtype = storage_dtype(tensor.dtype)
     if tensor.qscheme() == torch.per_tensor_affine:
         return Scheme(tensor.q_scale(), tensor.q_zero_point(), dtype)
@@ -183,7 +183,7 @@ def scheme_of_tensor(tensor: torch.Tensor) -> Scheme:
 
 
 def quantized_constant(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
-    """A quantized tensor of PyTorch as a weight: its integers, and DequantizeLinear behind them."""
+    """Return a quantized tensor of PyTorch as a weight: its integers, followed by DequantizeLinear."""
     scheme = scheme_of_tensor(tensor)
     integers = tensor.detach().int_repr()
     return attach_scheme(from_steps(g, g.initializer(name, tensor_of(integers, name)), scheme), scheme)

@@ -1,4 +1,4 @@
-"""What rules share about sizes: axes, lengths known now or at run time, shapes as tensors."""
+"""Helpers for sizes: axes, lengths known now or at run time, shapes as tensors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Size: TypeAlias = "Sequence[int | ir.Value]"
 
 
 def axis_of(g: Graph, x: ir.Value, dim: int) -> int:
-    """`dim` counted from the front; tensors of rank 0 have a dim 0 (and -1) in PyTorch."""
+    """Return `dim` counted from the front; in PyTorch, tensors of rank 0 have a dim 0 (and -1)."""
     rank = g.rank(x)
     return dim + rank if dim < 0 and rank else max(dim, 0)
 
 
 def axes_of(g: Graph, x: ir.Value, dims: int | Sequence[int] | None) -> list[int]:
-    """`dims` counted from the front and sorted; None or an empty list means all of them."""
+    """Return `dims` counted from the front and sorted; None or an empty list means all."""
     rank = g.rank(x)
     if dims is None or (not isinstance(dims, int) and len(dims) == 0):
         return list(range(rank))
@@ -35,7 +35,7 @@ def axes_of(g: Graph, x: ir.Value, dims: int | Sequence[int] | None) -> list[int
 
 
 def static_sizes(sizes: Sequence[Dim], message: str) -> list[int]:
-    """Dims as numbers. Raises `Unsupported` with this message where one of them is not known."""
+    """Return dims as numbers. Raises `Unsupported` with this message if one of them is unknown."""
     known = [n for n in sizes if isinstance(n, int)]
     if len(known) < len(sizes):
         raise Unsupported(message)
@@ -43,7 +43,7 @@ def static_sizes(sizes: Sequence[Dim], message: str) -> list[int]:
 
 
 def size(g: Graph, x: ir.Value, dim: int) -> int | ir.Value:
-    """Length of one dim: an int where it is static, else a value of rank 0."""
+    """Return the length of a dim: an int if it is static, else a value of rank 0."""
     dim = axis_of(g, x, dim)
     known = g.shape(x)[dim] if x.shape is not None else None
     if isinstance(known, int):
@@ -52,7 +52,7 @@ def size(g: Graph, x: ir.Value, dim: int) -> int | ir.Value:
 
 
 def vector(g: Graph, numbers: Size | int | ir.Value) -> ir.Value:
-    """Ints, some of them perhaps known at run time only, as one int64 tensor of rank 1."""
+    """Return ints, some of them run-time values, as one int64 tensor of rank 1."""
     items = [numbers] if isinstance(numbers, (int, ir.Value)) else list(numbers)
     if all(isinstance(n, int) for n in items):
         return g.const(np.array(items, dtype=np.int64))
@@ -74,9 +74,9 @@ def vector(g: Graph, numbers: Size | int | ir.Value) -> ir.Value:
 
 
 def reshape(g: Graph, x: ir.Value, shape: Size) -> ir.Value:
-    """`x` with a new shape of ints (one may be -1) and run-time ints, written as statically as ONNX allows.
+    """Return `x` with a new shape of ints (one may be -1) and run-time ints, as static as ONNX allows.
 
-    A dim that `x` has at the same place becomes 0 (keep), a single other unknown one -1.
+    A dim that `x` has at the same position becomes 0 (keep), a single other unknown one -1.
     """
     dims: list[int | ir.Value] = list(shape)
     before = g.shape(x) if x.shape is not None else ()
@@ -91,14 +91,14 @@ def reshape(g: Graph, x: ir.Value, shape: Size) -> ir.Value:
         and 0 not in [d for d in dims if isinstance(d, int)]
     ):
         written[unknown[0]] = -1
-    # A zero that is meant literally forbids "keep" zeros beside it, and the other way round.
+    # A literal zero excludes "keep" zeros in the same shape, and vice versa.
     if any(isinstance(d, int) and d == 0 for d in dims):
         return g.Reshape(x, vector(g, dims), allowzero=1)
     return g.Reshape(x, vector(g, written))
 
 
 def dim_name_of(g: Graph, value: ir.Value) -> str | None:
-    """The name of the dim that a run-time int is the length of, where `size` made it, else None."""
+    """Return the name of the dim that a run-time int is the length of, if `size` created the int; else None."""
     named = value.meta.get(DIM_KEY)
     if named is not None:
         return str(named)
@@ -113,25 +113,25 @@ def dim_name_of(g: Graph, value: ir.Value) -> str | None:
 
 
 def broadcast_to_rank(g: Graph, x: ir.Value, rank: int) -> ir.Value:
-    """`x` with dims of length 1 put in front until it has `rank` dims."""
+    """Return `x` with leading dims of length 1 up to `rank` dims."""
     missing = rank - g.rank(x)
     return g.Unsqueeze(x, list(range(missing))) if missing > 0 else x
 
 
 def arange(g: Graph, length: int | ir.Value) -> ir.Value:
-    """0 … length - 1 as int64."""
+    """Return 0 … length - 1 as int64."""
     if isinstance(length, int):
         return g.const(np.arange(length, dtype=np.int64))
     return g.Range(g.const(0), length, g.const(1))
 
 
 def plus(g: Graph, a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
-    """Return the sum of two lengths, an int where both are known."""
+    """Return the sum of two lengths, an int if both are known."""
     return a + b if isinstance(a, int) and isinstance(b, int) else mark_scalar(g.Add(*_numbers(g, a, b)))
 
 
 def times(g: Graph, *lengths: int | ir.Value) -> int | ir.Value:
-    """Return the product of lengths, an int where all are known."""
+    """Return the product of lengths, an int if all are known."""
     known = math.prod(n for n in lengths if isinstance(n, int))
     values = [n for n in lengths if isinstance(n, ir.Value)]
     if not values:
@@ -140,7 +140,7 @@ def times(g: Graph, *lengths: int | ir.Value) -> int | ir.Value:
 
 
 def quotient(g: Graph, a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
-    """Return the whole part of a / b of lengths, an int where both are known."""
+    """Return the floor of a / b of two lengths, an int if both are known."""
     return a // b if isinstance(a, int) and isinstance(b, int) else mark_scalar(g.Div(*_numbers(g, a, b)))
 
 
@@ -149,7 +149,7 @@ def _numbers(g: Graph, *lengths: int | ir.Value) -> list[ir.Value]:
 
 
 def constant_of(g: Graph, x: Any, what: str) -> np.ndarray:
-    """The content of a value that has to be known. Raises `Unsupported` naming `what` if it is not."""
+    """Return the content of a value that must be constant. Raises `Unsupported` naming `what` if it is not."""
     found = g.static(x)
     if found is None:
         raise Unsupported(f"{what} is computed at run time; it has to be constant")

@@ -1,4 +1,4 @@
-"""Buffers that forward changes, which become inputs and outputs of the graph: their names, and how a module runs so."""
+"""Buffers that forward changes: they become inputs and outputs of the graph."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torch.export.graph_signature import InputKind, OutputKind
 from convert.errors import Problem, Unsupported
 from convert.graph.metadata import state_output
 from convert.graph.state import write_states
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..torch_internals import FakeTensor, own_buffers, own_parameters, own_parts, pytree
 from .weights import identity_of, tensor_of
 
 
 def changed_buffers(program: ExportedProgram) -> dict[str, str]:
-    """The buffers that forward changes, by path, each with the name of the node that computes its new value.
+    """Return the buffers that forward changes, by path, with the name of the node that computes the new value.
 
-    Raises `Unsupported` where forward changes a parameter.
+    Raises `Unsupported` if forward changes a parameter.
     """
     specs = program.graph_signature.output_specs
     parameters = [str(s.target) for s in specs if s.kind == OutputKind.PARAMETER_MUTATION]
@@ -38,9 +38,9 @@ def changed_buffers(program: ExportedProgram) -> dict[str, str]:
 
 
 def state_inputs(buffers: Iterable[str], taken: Collection[str]) -> dict[str, str]:
-    """The names of graph inputs for buffers, by path: "layers.0.cache" is `layers_0_cache`.
+    """Return graph input names for buffers, by path: "layers.0.cache" gives `layers_0_cache`.
 
-    Names that are `taken` by inputs of forward, and those of outputs (`output_0`), get the suffix `_state`.
+    Names in `taken` (forward's inputs), and output names (`output_0`), get the suffix `_state`.
     """
     names = {}
     for path in buffers:
@@ -53,9 +53,10 @@ _OUTPUT = re.compile(r"output(_\d+)?")
 
 
 def write_initial_states(model: ir.Model, states: Mapping[str, str], content: Mapping[str, Any]) -> None:
-    """Write into the metadata what each state starts with: `states` are its inputs by path, `content` tensors, numbers.
+    """Write the initial value of each state into the metadata; `states` are its inputs by path, `content` tensors or
+    numbers.
 
-    What is complex is left out, whose input is a pair of real numbers.
+    Complex states are left out, because their input is a pair of real numbers.
     """
     tensors = {path: torch.as_tensor(content[path], dtype=_NUMBERS.get(type(content[path]))) for path in states}
     write_states(model, {states[path]: (path, tensor_of(t, path)) for path, t in tensors.items() if not t.is_complex()})
@@ -65,7 +66,7 @@ _NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool}
 
 
 def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None:
-    """Raise `Unsupported` where an input for a buffer, or its output, is called as an output of forward is."""
+    """Raise `Unsupported` if an input for a buffer, or its output, has the name of an output of forward."""
     shared = sorted({n for name in states for n in (name, state_output(name)) if n in outputs})
     if shared:
         raise Unsupported(
@@ -76,20 +77,22 @@ def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None
 
 @contextmanager
 def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
-    """Makes capture see buffers that forward replaces (`self.h = h`), which torch.export would drop without a word.
+    """Make capture see buffers that forward replaces (`self.h = h`), which torch.export would drop without an error.
 
-    They are written to in place when forward ends; what it returns is copied first, for it may be the old buffer. One
-    that forward registers anew is assigned to, or an attribute like another.
-    Yields what other attributes of modules, and lists and dicts in them, held before forward assigned to them, by path;
-    None for what it adds to a list or dict, `UNSET` where a module had None or nothing, and a `Problem` for a buffer
-    that it gives another form.
+    When forward ends, the new content is written to the buffer in place. Forward's outputs are copied first, because
+    they may be the old buffer. A buffer that forward registers again is treated as an assignment, or as any other
+    attribute.
+
+    Yields the values that other attributes of modules, and lists and dicts in them, had before forward assigned to
+    them, by path. The value is None for an item added to a list or dict, and `UNSET` if a module had None or no such
+    attribute. It is a `Problem` for a buffer that changes its form.
     """
     buffers: dict[str, torch.Tensor] = {}
     others: dict[str, Any] = {}
     assigned: dict[str, Any] = {}
     modules = {path for path, _ in module.named_modules()}
     plain = [(m, {k: v for k, v in vars(m).items() if k not in _OWN}) for m in module.modules()]
-    # As plain attributes: torch.export cannot have a buffer assigned to that is None before.
+    # Buffers become plain attributes, because torch.export cannot assign to a buffer that was None before.
     unset = [(m, n) for m in module.modules() for n, buffer in list(own_buffers(m).items()) if buffer is None]
     containers = [pair for _, content in plain for value in content.values() for pair in _containers(value)]
 
@@ -143,9 +146,9 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
 
 
 def _assigned_when_registered(parts: Collection[nn.Module]) -> Any:
-    """Let `register_buffer` of `parts` assign, which torch.export can follow; what it was before.
+    """Let `register_buffer` of `parts` assign, which torch.export can follow; return the original.
 
-    A buffer that is there is replaced, and what is none becomes a plain attribute.
+    An existing buffer is replaced, any other name becomes a plain attribute.
     """
     original = nn.Module.register_buffer
 
@@ -177,14 +180,14 @@ def _form(tensor: torch.Tensor) -> str:
 
 
 UNSET = object()
-"""What a module held where there was no tensor before forward."""
+"""Marks attributes that had no tensor before forward."""
 
 _OWN = frozenset(vars(nn.Module()))
-"""What every module has: whether it trains, tables of its parts and hooks."""
+"""Attributes of every module: training mode, tables of children and hooks."""
 
 
 def _plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """The tensors and numbers that modules hold as plain attributes, or in lists and dicts of them, by path."""
+    """Return the tensors and numbers that modules hold as plain attributes, or in lists and dicts of them, by path."""
     found: dict[str, Any] = {}
     for path, owner in module.named_modules():
         for name, value in vars(owner).items():
@@ -204,14 +207,14 @@ _DEEPEST, _MOST_ITEMS = 3, 256
 
 
 def _items(value: Any, depth: int) -> Iterable[tuple[Any, Any]]:
-    """What a list, tuple or dict holds; long ones are tables, and no state."""
+    """Yield the items of a list, tuple or dict; long ones are tables, not state."""
     if type(value) not in (list, tuple, dict) or len(value) > _MOST_ITEMS or depth == _DEEPEST:
         return ()
     return value.items() if isinstance(value, dict) else enumerate(value)
 
 
 def _containers(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
-    """The lists and dicts in a value, each with a copy of what it holds."""
+    """Yield the lists and dicts in a value, each with a copy of its content."""
     if type(value) in (list, dict):
         yield value, value.copy()
     for _, item in _items(value, depth):
@@ -229,11 +232,11 @@ def _put_back(container: Any, content: Any) -> None:
 def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], report: Report) -> None:
     """Raise `Unsupported` for tensors that forward both reads and replaces, and that are no buffers.
 
-    What it replaces and never reads is a by-product. A number that it changes is noted: the graph has its first value.
+    Tensors that it replaces and never reads are by-products. A changed number is noted: the graph has its first value.
     """
     constants = {str(s.target) for s in program.graph_signature.input_specs if s.kind == InputKind.CONSTANT_TENSOR}
     tensors = {path: value for path, value in assigned.items() if isinstance(value, torch.Tensor)}
-    # A tensor of a list has a name that capture made up.
+    # A tensor in a list has a name made up by capture.
     memory = {identity_of(t) for name, t in program.constants.items() if name in constants}
     known = {
         path for path, value in tensors.items() if not isinstance(value, FakeTensor) and identity_of(value) in memory
@@ -257,8 +260,8 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
     for path, value in assigned.items():
         if value is UNSET:
             report.note(
-                f"forward leaves a tensor in {path}, where there is none before: the converted model computes every "
-                "time as it does in a first call; what has to be kept is registered with register_buffer, as a tensor",
+                f"forward stores a tensor in {path}, which was empty before. The converted model computes every call "
+                "as a first one. To keep the tensor between calls, register it as a buffer (register_buffer)",
                 code="dropped-state",
             )
         elif isinstance(value, Problem):
@@ -282,7 +285,7 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
 
 @contextmanager
 def override_buffers(module: nn.Module, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """Inside, the buffers of these paths hold these values; afterwards they are the tensors that they were."""
+    """Set buffers at these paths to these values inside the context; restore the original tensors afterwards."""
     before = {path: module.get_buffer(path) for path in values}
     for path, value in values.items():
         _set_buffer(module, path, value.clone())

@@ -1,4 +1,8 @@
-"""Which weights of a module the captured programs read, and a note about modules of which they read none."""
+"""Records which weights of a module the captured programs read, and notes modules with none.
+
+Only models of Hugging Face get such notes. Other modules keep the forward that their owner wrote, in which branches for
+training only, such as Inception's auxiliary classifiers, are usual.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from convert.report import Report
+from convert.outcome.report import Report
 
 _MOST_NAMED = 6
 _used: ContextVar[set[str] | None] = ContextVar("used", default=None)
@@ -20,7 +24,7 @@ _used: ContextVar[set[str] | None] = ContextVar("used", default=None)
 
 @contextmanager
 def recording_used_weights() -> Iterator[set[str]]:
-    """Inside, `record_used_weights` adds to the set that this yields."""
+    """Yield a set to which `record_used_weights` adds inside the context."""
     found: set[str] = set()
     token = _used.set(found)
     try:
@@ -30,9 +34,9 @@ def recording_used_weights() -> Iterator[set[str]]:
 
 
 def record_used_weights(program: ExportedProgram) -> None:
-    """Add the names of the parameters that nodes of a captured program read to the set of the recording, if any.
+    """Add the names of the parameters that a captured program reads to the current recording, if any.
 
-    Other sizes, and other branches of a decision, are programs of their own, which add theirs.
+    Each size and each branch of a decision has a program of its own, which adds to the same recording.
     """
     if (found := _used.get()) is not None:
         parameters = program.graph_signature.inputs_to_parameters
@@ -41,10 +45,10 @@ def record_used_weights(program: ExportedProgram) -> None:
 
 
 def unused_modules(model: torch.nn.Module, used: set[str]) -> dict[str, int]:
-    """The number of weights in each outermost module of which no program reads a parameter.
+    """Return the number of weights in each outermost module of which no program reads a parameter.
 
-    A parameter that has several names is read if it is read by one of them. A lone parameter beside others that are
-    read (the mask token of DINOv2, which training alone reads) is not told.
+    A parameter with several names is read if one of them is. A single unread parameter next to others that are read
+    (the mask token of DINOv2, used in training only) is not reported.
     """
     read = {id(p) for name, p in model.named_parameters(remove_duplicate=False) if name in used}
     found: dict[str, int] = {}
@@ -59,7 +63,7 @@ def unused_modules(model: torch.nn.Module, used: set[str]) -> dict[str, int]:
 def note_unused_modules(
     model: torch.nn.Module, used: set[str], inputs: list[str], parts: list[str], report: Report
 ) -> None:
-    """Say which modules of a Hugging Face model no output depends on; nothing where no program was recorded.
+    """Note which modules of a Hugging Face model no output depends on, unless no program was recorded.
 
     parts: the names that `--part` takes for this model.
     """
@@ -83,12 +87,16 @@ _OTHERWISE_GIVEN = ("labels", "inputs_embeds", "decoder_inputs_embeds", "past_ke
 
 
 def _other_inputs(model: torch.nn.Module, inputs: list[str]) -> list[str]:
-    """The tensors that the forward of the model's class takes beside `inputs`, as its annotations say."""
+    """Return the tensor inputs that the forward of the model's class takes in addition to `inputs`, by its
+    annotations.
+    """
     parameters = inspect.signature(type(model).forward).parameters.values()
     return [p.name for p in parameters if p.name not in (*inputs, *_OTHERWISE_GIVEN) and _is_tensor(p.annotation)]
 
 
 def _is_tensor(annotation: Any) -> bool:
-    """True for `torch.Tensor | None`; False for a number that may also be given as a tensor."""
+    """Return whether an annotation means a tensor: True for `torch.Tensor | None`; False for a number that may also be
+    a tensor.
+    """
     words = re.findall(r"\w+", str(annotation))
     return any(word.endswith("Tensor") for word in words) and "int" not in words

@@ -1,4 +1,4 @@
-"""What rules share about values: dtypes and their promotion, run-time numbers."""
+"""Helpers for values: dtypes and their promotion, run-time numbers."""
 
 from __future__ import annotations
 
@@ -22,60 +22,62 @@ _SCALAR = "convert.scalar"
 
 
 def torch_dtype(g: Graph, x: ir.Value) -> torch.dtype:
-    """PyTorch's dtype of a value."""
+    """Return PyTorch's dtype of a value."""
     return TORCH_DTYPES[g.dtype(x)]
 
 
 def is_float(g: Graph, x: ir.Value) -> bool:
-    """True for real floating-point values."""
+    """Return whether a value is real floating-point."""
     return torch_dtype(g, x).is_floating_point
 
 
 def is_bool(g: Graph, x: ir.Value) -> bool:
-    """True for booleans."""
+    """Return whether a value is boolean."""
     return g.dtype(x) == ir.DataType.BOOL
 
 
 NARROW_INTEGERS = (torch.uint8, torch.int8, torch.int16)
-"""Integers that ONNX's powers, sums and products do not take."""
+"""Integers that ONNX's powers, sums and products do not support."""
 
 
 def is_int(g: Graph, x: ir.Value) -> bool:
-    """True for signed and unsigned integers, not booleans."""
+    """Return whether a value is a signed or unsigned integer, not boolean."""
     dtype = torch_dtype(g, x)
     return not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
 
 
 def cast(g: Graph, x: ir.Value, dtype: torch.dtype | ir.DataType) -> ir.Value:
-    """`x` in `dtype`; itself where it has that already. Floats become integers by truncation, as in PyTorch."""
+    """Return `x` in `dtype`; itself if it has that already. Floats are truncated to integers, as in PyTorch."""
     target = dtype if isinstance(dtype, ir.DataType) else onnx_dtype(dtype)
     return x if x.dtype == target else g.Cast(x, to=target)
 
 
 def cast_to_floating(g: Graph, x: ir.Value) -> ir.Value:
-    """`x`, integers and booleans cast to PyTorch's default dtype: what `sin` and its like do first."""
+    """Return `x` with integers and booleans cast to PyTorch's default dtype, as `sin` and similar operators do
+    first.
+    """
     dtype = torch_dtype(g, x)
     return x if dtype.is_floating_point or dtype.is_complex else cast(g, x, torch.get_default_dtype())
 
 
 def widen_bfloat16(g: Graph, x: ir.Value) -> ir.Value:
-    """bfloat16 as float32, for operators that ONNX has no bfloat16 form of; everything else as it is."""
+    """Return bfloat16 as float32, for operators that ONNX lacks in bfloat16; other dtypes unchanged."""
     return cast(g, x, torch.float32) if g.dtype(x) == ir.DataType.BFLOAT16 else x
 
 
 def mark_scalar(value: ir.Value) -> ir.Value:
-    """Say that `value` (rank 0) is a Python number known at run time only: it promotes as a number does."""
+    """Mark `value` (rank 0) as a run-time Python number, so that it promotes as a number."""
     value.meta[_SCALAR] = True
     return value
 
 
 def is_scalar(value: Any) -> bool:
-    """True for Python numbers, known now or at run time."""
+    """Return whether a value is a Python number, known now or at run time."""
     return not isinstance(value, ir.Value) or bool(value.meta.get(_SCALAR, False))
 
 
 def result_dtype(g: Graph, *operands: Operand | None) -> torch.dtype:
-    """The dtype that PyTorch's operators compute in: tensors with dims win over those without, these over numbers.
+    """Return PyTorch's result dtype: tensors with dims take precedence over those without, and these over numbers.
 
     The formula is that of `at::native::result_type`.
     """
@@ -100,7 +102,7 @@ def result_dtype(g: Graph, *operands: Operand | None) -> torch.dtype:
 
 
 def promote_operands(g: Graph, *operands: Operand) -> list[ir.Value]:
-    """The operands as values of their common dtype; of Python's numbers alone, of Python's own."""
+    """Return the operands as values of their common dtype; Python's own dtype if all are Python numbers."""
     dtype = result_dtype(g, *operands)
     if dtype.is_floating_point and all(is_scalar(x) for x in operands):
         dtype = torch.float64
@@ -108,24 +110,24 @@ def promote_operands(g: Graph, *operands: Operand) -> list[ir.Value]:
 
 
 def as_value(g: Graph, x: Operand | np.ndarray, dtype: torch.dtype | ir.DataType) -> ir.Value:
-    """A tensor or number as a value of `dtype` (numbers become constants of rank 0)."""
+    """Return a tensor or number as a value of `dtype` (numbers become constants of rank 0)."""
     if isinstance(x, ir.Value):
         return cast(g, x, dtype)
     target = dtype if isinstance(dtype, ir.DataType) else onnx_dtype(dtype)
     if isinstance(x, float) and TORCH_DTYPES[target] in _INTEGERS:
         x = int(x)
     if isinstance(x, float) and TORCH_DTYPES[target].is_floating_point:
-        return g.const(x, target)  # which keeps the number itself for the float64 run
+        return g.const(x, target)  # the constant keeps the exact number for the float64 run
     return g.const(np.array(x).astype(target.numpy()))
 
 
 def constant_like(g: Graph, number: Number, x: ir.Value) -> ir.Value:
-    """A number as a constant of the dtype of `x`."""
+    """Return a number as a constant of the dtype of `x`."""
     return as_value(g, number, g.dtype(x))
 
 
 def lowest(dtype: ir.DataType) -> Any:
-    """The smallest value of `dtype`: minus infinity for floats."""
+    """Return the smallest value of `dtype`: minus infinity for floats."""
     return (
         -np.inf
         if TORCH_DTYPES[dtype].is_floating_point
@@ -136,7 +138,7 @@ def lowest(dtype: ir.DataType) -> Any:
 
 
 def highest(dtype: ir.DataType) -> Any:
-    """The largest value of `dtype`: infinity for floats."""
+    """Return the largest value of `dtype`: infinity for floats."""
     return (
         np.inf
         if TORCH_DTYPES[dtype].is_floating_point
@@ -147,7 +149,7 @@ def highest(dtype: ir.DataType) -> Any:
 
 
 def mark_if_scalars(value: ir.Value, *operands: Any) -> ir.Value:
-    """Arithmetic on run-time numbers gives a run-time number."""
+    """Mark the result of arithmetic on run-time numbers as a run-time number."""
     return mark_scalar(value) if all(is_scalar(x) for x in operands) else value
 
 

@@ -11,7 +11,7 @@ from convert.graph.tensors import lazy_tensor
 
 from .dtypes import TORCH_DTYPES, onnx_dtype
 
-# Dtypes that numpy lacks, and the integers of the same width that show their bytes.
+# Dtypes that numpy lacks, and the integers of the same width that view their bytes.
 _BYTES = {
     torch.bfloat16: torch.int16,
     torch.uint16: torch.int16,
@@ -26,7 +26,7 @@ _BYTES = {
 
 
 def tensor_of(tensor: torch.Tensor, name: str) -> ir.TensorProtocol:
-    """`tensor` as an `onnx_ir` tensor over the same memory; one on another device is fetched when it is written.
+    """Return `tensor` as an `onnx_ir` tensor over the same memory; one on another device is fetched when it is written.
 
     Raises `BadInput` for a tensor on the meta device, which has no content.
     """
@@ -41,7 +41,7 @@ def tensor_of(tensor: torch.Tensor, name: str) -> ir.TensorProtocol:
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """The content as numpy (bfloat16 and float8 through ml_dtypes); a view where the tensor lives in host memory."""
+    """Return the content as numpy (bfloat16 and float8 through ml_dtypes); a view if the tensor is in host memory."""
     tensor = tensor.detach()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
@@ -53,7 +53,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def tensor_from(array: np.ndarray) -> torch.Tensor:
-    """A tensor with a copy of `array`; the inverse of `array_of`."""
+    """Return a tensor with a copy of `array`; the inverse of `array_of`."""
     array = np.array(array)
     dtype = TORCH_DTYPES[ir.DataType.from_numpy(array.dtype)]
     if dtype in _BYTES:
@@ -62,7 +62,7 @@ def tensor_from(array: np.ndarray) -> torch.Tensor:
 
 
 def identity_of(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Equal for tensors that are the same view of the same memory: shared parameters."""
+    """Return a key that is equal for tensors that are the same view of the same memory: shared parameters."""
     if tensor.layout != torch.strided or tensor.is_meta:
         return (id(tensor),)
     return (

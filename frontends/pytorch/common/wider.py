@@ -1,4 +1,4 @@
-"""Reads and runs modules in float32 that are in a dtype which the target's usual runtime does not compute in."""
+"""Reads and runs modules in float32 if the target's usual runtime does not compute in their dtype."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.passes.to_float64 import widen_graphs
-from convert.report import Report
+from convert.request.options import Options
 
 from ..torch_internals import change_tensors
 
@@ -18,10 +18,10 @@ _TORCH_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def widen_graph(module: Any, model: ir.Model, options: Options, report: Report) -> None:
-    """Give what the graph of a module holds and computes in `options.widen` float32, in place, with a note.
+    """Convert weights and computation of a module's graph from `options.widen` to float32, in place, with a note.
 
-    Only of a module whose own weights, or whose inputs, are in such a dtype: what a float32 module computes in it, as
-    under autocast, stays. Weights are widened when they are written.
+    This applies only if the module's own weights or inputs have such a dtype; what a float32 module computes in it, as
+    under autocast, is kept. Weights are widened when they are written.
     """
     wanted = {_DTYPES[name]: ir.DataType.FLOAT for name in options.widen}
     own = narrow_dtypes(module, options)
@@ -43,14 +43,14 @@ def widen_graph(module: Any, model: ir.Model, options: Options, report: Report) 
 
 
 def narrow_dtypes(module: Any, options: Options) -> set[str]:
-    """Return which dtypes of `options.widen` the parameters and buffers of a module have; none of a program."""
+    """Return the dtypes of `options.widen` that the parameters and buffers of a module have; empty for a program."""
     plain = isinstance(module, torch.nn.Module) and not isinstance(module, torch.jit.ScriptModule)
     found = {t.dtype for t in (*module.parameters(), *module.buffers())} if plain else set()
     return {name for name in options.widen if _TORCH_DTYPES[name] in found}
 
 
 def widened_for_run(module: Any, options: Options, *, owned: bool) -> Any:
-    """Return a module whose parameters and buffers in `options.widen` are float32: itself if it is `owned`."""
+    """Return a module with parameters and buffers in `options.widen` as float32: itself if it is `owned`."""
     narrow = {_TORCH_DTYPES[name] for name in narrow_dtypes(module, options)}
     if not narrow:
         return module
@@ -62,6 +62,6 @@ def widened_for_run(module: Any, options: Options, *, owned: bool) -> Any:
 
 
 def widened_output(value: Any, dtypes: set[str]) -> Any:
-    """Return an output tensor in float32 where it is in one of the dtypes."""
+    """Return an output tensor in float32 if it has one of the dtypes."""
     narrow = {_TORCH_DTYPES[name] for name in dtypes}
     return value.float() if isinstance(value, torch.Tensor) and value.dtype in narrow else value

@@ -1,9 +1,9 @@
-"""One graph of decisions on data that do not depend on each other: an If for each, over what it alone decides.
+"""Builds one graph for independent decisions on data: an If for each, over the values that it alone decides.
 
-A loop over experts with `if mask.any():` in it goes 2ⁿ ways. Of n decisions n + 2 captures are compared: one with all
-of them answered alike, one for each that is answered the other way, and one with all answered the other way. Where a
-capture is the first but for what one value is computed from, an If takes its place; the last capture has to be what
-these Ifs give together, so that what Python remembers from one decision to the next (a count, a flag) is seen.
+A loop over experts with `if mask.any():` has 2ⁿ paths. For n decisions, n + 2 captures are compared: one with all
+answers yes, one per decision with only that answer changed, and one with all answers changed. If a capture differs from
+the first only in what one value is computed from, an If replaces that value. The last capture must equal all Ifs
+together, so that state that Python carries from one decision to the next (a count, a flag) is detected.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from .both_ways import (
 
 @dataclass
 class Seam:
-    """What one decision changes: values of the base, each with what the other answer has in its place.
+    """The effect of one decision: values of the base capture, each with its replacement under the other answer.
 
-    same: values of the other capture that are computed alike, by those of the base; `kept` and `moved` are the nodes of
-    the base and of the other capture that compute what differs.
+    same: maps values of the other capture to equal ones of the base. `kept` and `moved` are the nodes of the base and
+    of the other capture that compute what differs.
     """
 
     other: ir.Model
@@ -50,9 +50,9 @@ class Seam:
 
 
 def read_all_ways(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
-    """The graph with every way that decisions on data may go; `read` gives that of one path.
+    """Return the graph with every path of decisions on data; `read` returns the graph of one path.
 
-    Raises `Unsupported` where there are too many ways, or where they do not have the same outputs.
+    Raises `Unsupported` for too many paths, or if their outputs differ.
     """
     first = read([])
     asked = len(decisions_of(first))
@@ -60,8 +60,8 @@ def read_all_ways(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
         model = read_each_way(read, first)
     else:
         try:
-            model = _read_apart(read, first, asked)
-        except Unsupported:  # one may lead to the next, as in a loop, which are fewer ways
+            model = _read_separately(read, first, asked)
+        except Unsupported:  # one decision may lead to the next, as in a loop, which gives fewer paths
             model = read_each_way(read, first)
     for node in decisions_of(model).values():
         if not node.outputs[0].uses():
@@ -69,10 +69,10 @@ def read_all_ways(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
     return model
 
 
-def _read_apart(read: Callable[[list[bool]], ir.Model], first: ir.Model, count: int) -> ir.Model:
-    """The graph of `count` decisions; `read` gives that of one path, and `first` is that of yes to all of them.
+def _read_separately(read: Callable[[list[bool]], ir.Model], first: ir.Model, count: int) -> ir.Model:
+    """Return the graph of `count` decisions; `read` returns that of one path, and `first` is that with all answers yes.
 
-    Raises `Unsupported` where they are not apart.
+    Raises `Unsupported` if they are not independent.
     """
     bases = {True: first, False: read([False] * count)}
     error: Unsupported | None = None
@@ -114,7 +114,7 @@ def _check_ends(model: ir.Model, other: ir.Model, count: int) -> None:
 
 
 def _seam(model: ir.Model, other: ir.Model) -> Seam:
-    """Walk both graphs back from their outputs, to where they are not the same any more."""
+    """Walk both graphs back from their outputs to where they differ."""
     join_equal_nodes(other)
     same = equal_values(model, other)
     seam, common = Seam(other, dict(same)), set(same.values())
@@ -136,14 +136,14 @@ def _seam(model: ir.Model, other: ir.Model) -> Seam:
     seam.moved = [n for n in other.graph if not all(o in seam.same for o in n.outputs)]
     made = {o for n in seam.kept for o in n.outputs}
     if not seam.theirs or not all(a in made for a in seam.theirs):
-        raise Unsupported("a decision changes nothing, or leaves what it stands before")
+        raise Unsupported("a decision has no effect on the outputs, or changes values that it depends on")
     if any(DECISION_KEY in n.metadata_props for n in (*seam.kept, *seam.moved)):
-        raise Unsupported("what is decided depends on another decision")
+        raise Unsupported("a decision depends on another decision")
     return seam
 
 
 def _alike(pa: ir.Node, pb: ir.Node, a: ir.Value, b: ir.Value) -> bool:
-    """Whether two nodes do the same with their inputs, and give `a` and `b` at the same place."""
+    """Return whether two nodes compute the same from their inputs, and return `a` and `b` at the same position."""
     if not is_comparable(pa) or not is_comparable(pb) or attributes_of(pa) != attributes_of(pb):
         return False
     absent = [[v is None for v in n.inputs] for n in (pa, pb)]
@@ -151,9 +151,9 @@ def _alike(pa: ir.Node, pb: ir.Node, a: ir.Value, b: ir.Value) -> bool:
 
 
 def _check_apart(seams: Sequence[Seam]) -> None:
-    """Raise `Unsupported` where two decisions change one value: what it is where both go the other way is not known.
+    """Raise `Unsupported` if two decisions change one value, because the result of changing both is unknown.
 
-    Whether Python has counted an even number of them, for one.
+    For example, Python may count whether their number is even.
     """
     changed: set[ir.Value] = set()
     for seam in seams:
@@ -163,7 +163,7 @@ def _check_apart(seams: Sequence[Seam]) -> None:
 
 
 def _check_opposite(model: ir.Model, opposite: ir.Model, seams: Sequence[Seam]) -> None:
-    """Raise `Unsupported` where all decisions together do something else than each of them by itself."""
+    """Raise `Unsupported` if the capture with all answers changed differs from the graph with all Ifs."""
     theirs = {a: b for seam in seams for a, b in seam.theirs.items()}
     same = {b: a for seam in seams for b, a in seam.same.items()}
     places = {v: i for m in (model, opposite) for i, v in enumerate(m.graph.inputs)}
@@ -171,11 +171,11 @@ def _check_opposite(model: ir.Model, opposite: ir.Model, seams: Sequence[Seam]) 
     known: dict[ir.Value, int] = {}
 
     def number(value: ir.Value) -> int:
-        """The same for values that are computed alike."""
+        """Return the same number for values that are computed alike."""
         value = same.get(value, value)
         value = theirs.get(value, value)
         value = same.get(value, value)
-        if value in theirs:  # which an earlier decision replaces in turn
+        if value in theirs:  # an earlier decision replaces these in turn
             return number(theirs[value])
         if value not in known:
             node = value.producer()
@@ -206,7 +206,7 @@ def _ends(model: ir.Model) -> list[ir.Value]:
 
 
 def _write(model: ir.Model, place: int, seam: Seam, answer: bool, later: Iterable[Seam]) -> None:
-    """Put an If for the decision `place` into the model, and its results into what later decisions read."""
+    """Insert an If for the decision `place` into the model, and its results into what later decisions read."""
     decided = decisions_of(model)[place]
     seam.other.graph.outputs.clear()
     for node in seam.moved:

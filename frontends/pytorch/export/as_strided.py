@@ -1,4 +1,4 @@
-"""Writes reads and writes by strides as reads and writes by index, where the memory behind a tensor is all its own."""
+"""Rewrites strided reads and writes as indexed ones, for tensors that own all of their memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WRITES = (aten.as_strided_scatter.default,)
 
 
 def lower_as_strided(g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> ir.Value:
-    """The elements in the order of their memory, those at the places read or written, and back again.
+    """Return the elements in memory order, read or written at the indices, and back in the original order.
 
-    values, named: the arguments of `node`, for which `is_dense` holds, lowered.
+    values, named: the lowered arguments of `node`, for which `is_dense` holds.
     """
     given = _named_arguments(node, values, named)
     order = _memory_order(_named_arguments(node, node.args, node.kwargs)["self"].meta["val"])
@@ -41,7 +41,7 @@ def lower_as_strided(g: Graph, node: torch.fx.Node, values: Sequence[Any], named
 
 
 def is_dense(node: torch.fx.Node) -> bool:
-    """True for a call on a tensor whose elements fill its memory without a gap or an overlap."""
+    """Return whether a call is on a tensor whose elements fill its memory without gap or overlap."""
     if node.target not in (*_READS, *_WRITES):
         return False
     fake = _named_arguments(node, node.args, node.kwargs)["self"].meta["val"]
@@ -51,7 +51,7 @@ def is_dense(node: torch.fx.Node) -> bool:
 
 
 def _memory_order(fake: torch.Tensor) -> list[int] | None:
-    """The dims from the one whose elements are furthest apart; None where there are gaps, or it is not known."""
+    """Return the dims from the largest stride to the smallest; None if there are gaps or strides are unknown."""
     hints = [n if isinstance(n, int) else n.node.hint for n in fake.stride()]
     order = list(range(fake.dim()))
     if None not in hints:
@@ -65,15 +65,15 @@ def _memory_order(fake: torch.Tensor) -> list[int] | None:
 
 
 def _equal(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
-    """Whether two sizes are equal, whatever the dynamic dims are."""
+    """Return whether two sizes are equal for all dynamic dims."""
     difference = sympy.expand(sympy.sympify(a) - sympy.sympify(b))
     return bool(difference == 0 or sympy.expand(_by_multiples(difference)) == 0)
 
 
 def _by_multiples(size: sympy.Expr) -> sympy.Expr:
-    """`size` with a length n that is padded to a multiple of m, n + (m - n % m) % m, written as m times a number.
+    """Return `size` with a length n padded to a multiple of m, n + (m - n % m) % m, written as m times a number.
 
-    Longformer and its kin divide such a length into m pieces, and only so is it seen that nothing is left over.
+    Longformer and similar models split such a length into m pieces, and only this form shows that nothing is left over.
     """
     written: dict[sympy.Basic, sympy.Basic] = {}
     for padding in size.atoms(Mod, PythonMod):
@@ -92,7 +92,7 @@ def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[
 
 
 def _flat_indices(g: Graph, size: Sequence[Any], stride: Sequence[Any], offset: Any) -> ir.Value:
-    """The places of all elements, with one dim for each of `size`, whose numbers may be known at run time only."""
+    """Return the indices of all elements, with one dim for each of `size`, whose numbers may be run-time values."""
     places = as_value(g, offset, ir.DataType.INT64)
     for n, s in zip(size, stride, strict=True):
         steps = g.Range(g.const(0), as_value(g, n, ir.DataType.INT64), g.const(1))

@@ -1,8 +1,8 @@
-"""Regions of `torch.autocast("cpu")`: the casts that PyTorch makes there, of which a captured program says nothing.
+"""Regions of `torch.autocast("cpu")`: finds the casts that PyTorch makes there, which a captured program does not show.
 
-Which operands an operator narrows or widens is asked of PyTorch itself: it runs on the capture's fake tensors with
-autocast on, and the casts are watched. Halves are held in float32, rounded where PyTorch rounds: its kernels for the
-CPU compute so, and runtimes for the CPU have few of their own for bfloat16.
+PyTorch itself decides which operands an operator narrows or widens: the operator runs on the capture's fake tensors
+with autocast on, and the casts are recorded. Halves are held in float32 and rounded where PyTorch rounds, because its
+CPU kernels compute this way and CPU runtimes have few bfloat16 kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from convert.graph import Graph
 from ..common.locate import Locator
 from ..common.values import onnx_dtype
 from ..dispatch import KEEPING
-from ..torch_internals import HigherOrderOperator, OpOverload, TorchDispatchMode, has_kernel, pytree, schema_of
+from ..torch_internals import (
+    HigherOrderOperator,
+    OpOverload,
+    TorchDispatchMode,
+    guards_left_out,
+    has_kernel,
+    pytree,
+    schema_of,
+)
 
 REGION = "wrap_with_autocast"
 _CASTS = frozenset({"aten::to", "aten::_to_copy", "aten::type_as"})
@@ -29,23 +37,23 @@ _CASTS = frozenset({"aten::to", "aten::_to_copy", "aten::type_as"})
 
 @dataclass(frozen=True)
 class Autocast:
-    """What autocast does in one program.
+    """The effect of autocast on one program.
 
-    casts: the operands that a node is given in another dtype, by node; halves: the dtypes that are held in float32.
+    casts: the operands that a node gets in another dtype, by node. halves: the dtypes that are held in float32.
     """
 
     casts: Mapping[torch.fx.Node, Mapping[torch.fx.Node, torch.dtype]]
     halves: frozenset[ir.DataType]
 
     def operand(self, g: Graph, node: torch.fx.Node, operand: torch.fx.Node, value: Any) -> Any:
-        """The value of `operand` as `node` is given it."""
+        """Return the value of `operand` as `node` gets it."""
         dtype = self.casts.get(node, {}).get(operand)
         if dtype is None or not isinstance(value, ir.Value):
             return value
         return self.widen(g, g.Cast(value, to=onnx_dtype(dtype)))
 
     def widen(self, g: Graph, value: Any) -> Any:
-        """A result, or each of a list of them, in float32 where it is in half of the bits."""
+        """Return a half-precision result, or each of a list of them, in float32."""
         if isinstance(value, (list, tuple)):
             return [self.widen(g, item) for item in value]
         if isinstance(value, ir.Value) and value.dtype in self.halves:
@@ -53,14 +61,14 @@ class Autocast:
         return value
 
     def expected(self, node: torch.fx.Node, name: str) -> Any:
-        """What capture found of the result of `node`; in float32 where it only picks among rounded elements."""
+        """Return capture's fake result of `node`; in float32 if the node only selects among rounded elements."""
         fake = node.meta.get("val")
         if not self.halves or name.removeprefix("aten::").rstrip("_") not in KEEPING:
             return fake
         return pytree.tree_map_only(torch.Tensor, lambda t: _widened(t, self.halves), fake)
 
     def check(self, name: str, overload: str) -> None:
-        """Raise `Unsupported` for what looks at the bits of a half."""
+        """Raise `Unsupported` for an operator that depends on the bits of a half."""
         if self.halves and (name, overload) == ("aten::view", "dtype"):
             raise Unsupported("view of the bits of a tensor in a program with autocast")
 
@@ -69,28 +77,31 @@ NONE = Autocast({}, frozenset())
 
 
 def find_autocast(program: ExportedProgram, locate: Locator) -> Autocast:
-    """What autocast does in `program`. Raises `Unsupported` for operators of which it narrows parts inside."""
+    """Return what autocast does in `program`. Raises `Unsupported` for operators that it narrows partly."""
     dtypes = {dtype for _, dtype in _nodes(program.graph_module, None) if dtype is not None}
     if not dtypes:
         return NONE
     casts = {}
-    for node, dtype in _nodes(program.graph_module, None):
-        if dtype is not None and isinstance(node.target, OpOverload):
-            found = _casts_of(node, dtype, locate)
-            if found:
-                casts[node] = found
+    with guards_left_out(program):  # attention asks for the value of a size, up to PyTorch 2.12
+        for node, dtype in _nodes(program.graph_module, None):
+            if dtype is not None and isinstance(node.target, OpOverload):
+                found = _casts_of(node, dtype, locate)
+                if found:
+                    casts[node] = found
     return Autocast(casts, frozenset(onnx_dtype(dtype) for dtype in dtypes))
 
 
 def _widened(fake: torch.Tensor, halves: frozenset[ir.DataType]) -> torch.Tensor:
-    """The fake tensor, in float32 where it is in one of `halves`."""
+    """Return the fake tensor, in float32 if it has one of `halves`."""
     return fake.to(torch.float32) if onnx_dtype(fake.dtype) in halves else fake
 
 
 def _nodes(
     module: torch.fx.GraphModule, dtype: torch.dtype | None
 ) -> Iterator[tuple[torch.fx.Node, torch.dtype | None]]:
-    """Every call of the program, regions in it too, with the dtype that autocast narrows to there, if any."""
+    """Yield every call of the program, including nested regions, with the dtype that autocast narrows to there, if
+    any.
+    """
     for node in module.graph.nodes:
         if node.op != "call_function":
             continue
@@ -108,7 +119,7 @@ def _nodes(
 
 
 class _Watch(TorchDispatchMode):
-    """Notes every cast that is made of a tensor."""
+    """Records every cast of a tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +132,7 @@ class _Watch(TorchDispatchMode):
 
 
 def _casts_of(node: torch.fx.Node, dtype: torch.dtype, locate: Locator) -> dict[torch.fx.Node, torch.dtype]:
-    """The operands of an operator that autocast gives it in another dtype."""
+    """Return the operands of an operator that autocast passes in another dtype."""
     target: Any = node.target
     name = schema_of(target).name
     if name in _CASTS or any("val" not in n.meta for n in node.all_input_nodes):
@@ -134,7 +145,7 @@ def _casts_of(node: torch.fx.Node, dtype: torch.dtype, locate: Locator) -> dict[
     with torch.no_grad(), torch.autocast("cpu", dtype, cache_enabled=False), _Watch() as watch:
         try:
             target(*args, **kwargs)
-        except RuntimeError:  # kernels that autocast calls inside of an operator need sizes that are numbers
+        except RuntimeError:  # kernels that autocast calls inside an operator need sizes that are numbers
             known = False
     if not known or (inside and any(m == dtype and given.dtype == torch.float32 for given, m in watch.casts)):
         raise Unsupported(

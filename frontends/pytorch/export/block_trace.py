@@ -1,4 +1,4 @@
-"""The operators that a block of a network was captured as: compared with those of another block, and written again."""
+"""The captured operators of a block of a network, which are compared with another block or replayed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZES = (torch.sym_max, torch.sym_min, torch.sym_not, torch.sym_float, torch.sy
 
 
 class Made(NamedTuple):
-    """A tensor that a block gives, and the node that computes it."""
+    """A tensor that a block returns, and the node that computes it."""
 
     value: Tensor
     node: fx.Node
@@ -25,11 +25,11 @@ class Made(NamedTuple):
 
 @dataclass
 class BlockTrace:
-    """The operators of one block, and what they take from outside of it: its inputs, its weights, and others' values.
+    """The operators of one block, and what they read from outside: its inputs, its weights, and other values.
 
     `inputs` are the nodes of the tensors that it was called with, `weights` those of its parameters and buffers.
-    `unread` are questions about sizes, which PyTorch asks where its cache of tensors without content has no answer yet,
-    in one block and not in the next; nobody reads these.
+    `unread` are size queries whose results nobody reads. PyTorch makes them when its cache of fake tensors has no
+    answer yet, so they occur in one block and not in the next.
     """
 
     path: str
@@ -41,7 +41,7 @@ class BlockTrace:
     unread: list[fx.Node] = field(default_factory=list)
 
     def places(self) -> dict[fx.Node, tuple[str, int]]:
-        """What each node is to the block."""
+        """The role of each node in the block."""
         found: dict[fx.Node, tuple[str, int]] = {}
         for kind, nodes in (("node", self.nodes), ("input", self.inputs), ("weight", self.weights)):
             for place, node in enumerate(nodes):
@@ -50,7 +50,7 @@ class BlockTrace:
 
 
 def nodes_of(tracer: Any, tensors: Sequence[Tensor]) -> list[fx.Node]:
-    """The nodes of tensors that are captured. Raises `Incomparable` for constants."""
+    """Return the nodes of captured tensors. Raises `Incomparable` for constants."""
     found = []
     for tensor in tensors:
         slot = proxy_tensor.get_proxy_slot(tensor, tracer, None)
@@ -63,7 +63,7 @@ def nodes_of(tracer: Any, tensors: Sequence[Tensor]) -> list[fx.Node]:
 def trace_of(
     tracer: Any, block: nn.Module, before: fx.Node, inputs: list[fx.Node], weights: list[fx.Node], result: Any
 ) -> BlockTrace:
-    """The operators since the node `before`. Raises `Incomparable` where they do more than compute their results."""
+    """Return the operators since the node `before`. Raises `Incomparable` if they have side effects."""
     nodes: list[fx.Node] = []
     unread: dict[fx.Node, None] = {}
     node = last_node(tracer.graph)
@@ -83,13 +83,13 @@ def trace_of(
 
 
 def _is_size(node: fx.Node) -> bool:
-    """Whether a node gives nothing but sizes, or what is asked about them."""
+    """Return whether a node only computes or queries sizes."""
     values = pytree.tree_leaves(node.meta.get("val"))
     return bool(values) and all(isinstance(v, (torch.SymInt, torch.SymFloat, torch.SymBool)) for v in values)
 
 
 def _output_of(tracer: Any, leaf: Any) -> Any:
-    """A tensor with its node, or a plain value."""
+    """Return a tensor with its node, or a plain value."""
     if isinstance(leaf, Tensor):
         return Made(leaf, nodes_of(tracer, [leaf])[0])
     value_likeness(leaf)
@@ -97,7 +97,7 @@ def _output_of(tracer: Any, leaf: Any) -> Any:
 
 
 def _only_computes(node: fx.Node) -> bool:
-    """Whether a node has no effect but its value, which is the same each time."""
+    """Return whether a node has no effect but its value, and is deterministic."""
     target = node.target
     if node.op != "call_function" or node.meta.get("unbacked_bindings"):
         return False
@@ -107,7 +107,7 @@ def _only_computes(node: fx.Node) -> bool:
 
 
 def _draws(node: fx.Node) -> bool:
-    """Whether a node takes random numbers, as dropout does in training only."""
+    """Return whether a node draws random numbers, as dropout does in training only."""
     aten, target = torch.ops.aten, node.target
     if target is aten.dropout.default:
         return node.args[2] is not False
@@ -117,7 +117,9 @@ def _draws(node: fx.Node) -> bool:
 
 
 def are_same(one: BlockTrace, other: BlockTrace) -> bool:
-    """Whether two blocks have the same operators, of their own inputs and weights and of the same values beside."""
+    """Return whether two blocks apply the same operators to their own inputs and weights and to the same other
+    values.
+    """
     if len(one.nodes) != len(other.nodes) or one.structure != other.structure:
         return False
     places, others = one.places(), other.places()
@@ -146,21 +148,21 @@ def _value_likeness(node: fx.Node) -> Any:
 def write_again(
     tracer: Any, pattern: BlockTrace, path: str, inputs: Sequence[fx.Node], weights: Sequence[fx.Node]
 ) -> Any:
-    """The operators of the pattern once more, of other inputs and weights, and what they give."""
+    """Replay the operators of the pattern with other inputs and weights; return their results."""
     made = dict(zip((*pattern.inputs, *pattern.weights), (*inputs, *weights), strict=True))
     for node in pattern.nodes:
         name = node.target.overloadpacket.__name__ if isinstance(node.target, OpOverload) else None
         args, kwargs = (fx.node.map_arg(given, lambda n: made.get(n, n)) for given in (node.args, node.kwargs))
         copy = tracer.graph.create_node(node.op, node.target, args, kwargs, name)
         copy.meta = dict(node.meta)
-        copy.meta["nn_module_stack"] = _moved_stack(node.meta.get("nn_module_stack", {}), pattern.path, path)
+        copy.meta["nn_module_stack"] = _replace_path(node.meta.get("nn_module_stack", {}), pattern.path, path)
         made[node] = copy
     leaves = [_output_again(tracer, o, made) if isinstance(o, Made) else o for o in pattern.outputs]
     return pytree.tree_unflatten(leaves, pattern.structure)
 
 
 def _output_again(tracer: Any, output: Made, made: Mapping[fx.Node, fx.Node]) -> Tensor:
-    """A tensor like one that the pattern gave, which the copy of its node computes."""
+    """Return a tensor like one of the pattern's outputs, computed by the copy of its node."""
     like = output.value
     with DisableTorchFunction(), proxy_tensor.disable_proxy_modes_tracing():
         copy = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
@@ -169,8 +171,8 @@ def _output_again(tracer: Any, output: Made, made: Mapping[fx.Node, fx.Node]) ->
     return found
 
 
-def _moved_stack(stack: Mapping[str, Any], path: str, other: str) -> dict[str, Any]:
-    """The modules that a node came from, with one path in the place of another."""
+def _replace_path(stack: Mapping[str, Any], path: str, other: str) -> dict[str, Any]:
+    """Return the module stack of a node, with one path replaced by another."""
 
     def moved(name: str) -> str:
         inside = name == path or name.startswith((f"{path}.", f"{path}@"))
@@ -180,7 +182,7 @@ def _moved_stack(stack: Mapping[str, Any], path: str, other: str) -> dict[str, A
 
 
 def is_read_outside(pattern: BlockTrace) -> bool:
-    """Whether a tensor that is no output of the block is read outside of it: by a list in a global variable, say."""
+    """Return whether a tensor that is no output of the block is read outside it, such as through a global list."""
     inside = {*pattern.nodes, *pattern.unread}
     given = {o.node for o in pattern.outputs if isinstance(o, Made)}
     return any(

@@ -1,6 +1,6 @@
-"""One graph of two captures that took a decision one way and the other: an If over what differs.
+"""Merges two captures that took a decision in opposite ways into one graph, with an If over what differs.
 
-Nodes that are equal in both, with equal inputs, stay before it; those of one capture only go into its branch.
+Nodes that are equal in both, with equal inputs, stay before the If; those of one capture go into its branch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from convert.graph.values import draws_numbers, known_dims, names_in_use, nodes_
 from .decisions import HOLDS, decision_of
 
 DECISION_KEY = "convert.decision"
-"""Metadata of the node whose output says how a decision goes, until the captures are one graph."""
+"""Metadata key of the node whose output says how a decision goes, until the captures are merged."""
 
 MOST_WAYS = 8
-"""So many captures are made at the most: three decisions, or more that do not depend on each other."""
+"""Maximum number of captures: three decisions, or more independent ones."""
 
 
 def mark_decision(g: Graph, node: torch.fx.Node, outcome: ir.Value) -> None:
-    """Write how the decision that `node` marks goes; `merge` looks for it."""
+    """Record in the graph which answer the decision at `node` got; `merge` looks for this."""
     holds = g.Equal(outcome, g.const(HOLDS, g.dtype(outcome)))
     maker = holds.producer()
     assert maker is not None
@@ -37,9 +37,10 @@ def mark_decision(g: Graph, node: torch.fx.Node, outcome: ir.Value) -> None:
 
 
 def read_each_way(read: Callable[[list[bool]], ir.Model], first: ir.Model) -> ir.Model:
-    """The graph with every way that decisions on data may go; `read` gives that of one path, `first` of yes to all.
+    """Return the graph with every path of decisions on data; `read` returns the graph of one path, `first` is the graph
+    with all answers yes.
 
-    Raises `Unsupported` where there are too many ways, or where they do not have the same outputs.
+    Raises `Unsupported` for too many paths, or if their outputs differ.
     """
     count = 0
 
@@ -62,7 +63,7 @@ def decisions_of(model: ir.Model) -> dict[int, ir.Node]:
 
 
 def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
-    """Change `model`, which took the decision as true, into one that does what `other` does where it is false."""
+    """Change `model`, which took the decision as true, to do what `other` does if it is false."""
     if ends_of(model) != ends_of(other) or model.metadata_props != other.metadata_props:
         raise Unsupported("the two ways have other inputs or outputs, or hold for other sizes")
     decided = decisions_of(model)[place]
@@ -72,13 +73,13 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     if all(same.get(b, b) is a for a, b in zip(model.graph.outputs, other.graph.outputs, strict=True)):
         return
     if decided.outputs[0] not in same.values():
-        raise Unsupported("what decides is computed in another way on each way")
+        raise Unsupported("the condition is computed differently on each path")
     places = {k: v for k, v in decided.metadata_props.items() if k != DECISION_KEY}
     join_ways(model, other, same, [decided], places)
 
 
 def ends_of(model: ir.Model) -> list[tuple[str | None, ir.DataType | None]]:
-    """The names and dtypes of the inputs and outputs, which both ways have to have alike."""
+    """Return the names and dtypes of inputs and outputs, which must be the same on both paths."""
     return [(v.name, v.dtype) for v in (*model.graph.inputs, *model.graph.outputs)]
 
 
@@ -89,10 +90,10 @@ def join_ways(
     deciding: Sequence[ir.Node],
     metadata: Mapping[str, str],
 ) -> None:
-    """Change `model` into one that does what `other` does where the last of the nodes `deciding` gives false.
+    """Change `model` to do what `other` does if the last of the nodes `deciding` returns false.
 
-    same: the `equal_values`; deciding: nodes that stay before the If; metadata: that of the If. Raises `Unsupported`
-    where an output has another dtype or rank on the other way.
+    same: the `equal_values`. deciding: nodes that stay before the If. metadata: that of the If. Raises `Unsupported` if
+    an output has another dtype or rank on the other path.
     """
     _join_facts(same)
     _rename_dims(model, other, same)
@@ -113,7 +114,7 @@ def join_ways(
     other.graph.remove(moved, safe=False)
     names = free_names(model, [*kept, *moved])
     for i in differs:
-        own_outputs[i].name = next(names)  # the If has it now
+        own_outputs[i].name = next(names)  # the If has the name now
     branches = {
         "then_branch": branch_of("then_branch", kept, [own_outputs[i] for i in differs], names),
         "else_branch": branch_of("else_branch", moved, [theirs[i] for i in differs], names),
@@ -125,7 +126,7 @@ def join_ways(
 
 
 def joined(a: ir.Value, b: ir.Value) -> ir.Value:
-    """What is one of two values; raises `Unsupported` where they are of other dtypes or ranks."""
+    """Return a value that is either of two. Raises `Unsupported` if dtypes or ranks differ."""
     first, second = known_dims(a), known_dims(b)
     if a.type != b.type or first is None or second is None or len(first) != len(second):
         raise Unsupported(f"{a.name} has another dtype or rank on the other way")
@@ -137,9 +138,10 @@ def _dims_of_both(first: Sequence[Dim], second: Sequence[Dim]) -> list[Dim]:
 
 
 def _join_facts(same: Mapping[ir.Value, ir.Value]) -> None:
-    """Leave of each value's shape what both captures say: each says what is so on its way.
+    """Keep of each value's shape only the facts that both captures agree on, because each capture describes its own
+    path.
 
-    A check of sizes that both have checks what either says.
+    A size check that both captures have checks the facts of either.
     """
     for theirs, own in same.items():
         node, twin = own.producer(), theirs.producer()
@@ -156,11 +158,13 @@ def _join_facts(same: Mapping[ir.Value, ir.Value]) -> None:
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*\b(?!\()")
-"""A name in a dim that is an expression, such as `2*height`, but none of a function."""
+"""A name in a dim that is an expression, such as `2*height`, but no function name."""
 
 
 def _rename_dims(model: ir.Model, other: ir.Model, same: Mapping[ir.Value, ir.Value]) -> None:
-    """Give dims of `other` that no input has, such as `u0`, names that `model` has not: each capture counts them."""
+    """Give dims of `other` that no input has, such as `u0`, names that `model` lacks; captures number them
+    independently.
+    """
     inputs = (d for m in (model, other) for v in m.graph.inputs for d in known_dims(v) or ())
     known = {name for d in inputs for name in _NAME.findall(str(d))}
     taken = " ".join(str(d) for n in nodes_of(model.graph) for v in n.outputs for d in known_dims(v) or ())
@@ -179,7 +183,7 @@ def _rename_dims(model: ir.Model, other: ir.Model, same: Mapping[ir.Value, ir.Va
 
 
 def branch_of(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: Iterator[str]) -> ir.Graph:
-    """A graph of these nodes; what it gives without having made it goes through an Identity."""
+    """Return a graph of these nodes; outputs that they do not compute go through an Identity."""
     made, given = {o for n in nodes for o in n.outputs}, []
     nodes = list(nodes)
     for value in outputs:
@@ -194,7 +198,7 @@ def branch_of(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: I
 
 
 def free_names(model: ir.Model, besides: Sequence[ir.Node] = ()) -> Iterator[str]:
-    """Names that nothing in the model has, nor what the nodes `besides` make."""
+    """Yield names that are used neither in the model nor by the nodes `besides`."""
     taken = {v.name for n in nodes_of(model.graph) for v in n.outputs} | set(model.graph.initializers)
     taken |= {v.name for n in besides for inner in _with_inner(n) for v in inner.outputs}
     taken |= {v.name for v in model.graph.inputs}
@@ -202,9 +206,10 @@ def free_names(model: ir.Model, besides: Sequence[ir.Node] = ()) -> Iterator[str
 
 
 def take_over(model: ir.Model, other: ir.Model, nodes: list[ir.Node]) -> None:
-    """Give what `nodes` of `other` make names of their own in the model, and the model the weights that they read.
+    """Move `nodes` of `other` into the model: their results get new names, and the model gets the weights that they
+    read.
 
-    A weight keeps its name, which is its path in the module, where nothing else has it.
+    A weight keeps its name, which is its path in the module, unless the name is in use.
     """
     taken, fixed = set(names_in_use(model)), non_trainable(other)
     free = free_names(model)
@@ -238,9 +243,9 @@ def _with_inner(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
-    """The values of `other` that `model` has as well, each with its own: ends, weights, and results of equal nodes."""
+    """Map values of `other` to equal values of `model`: inputs, outputs, weights, and results of equal nodes."""
     same: dict[ir.Value, ir.Value] = dict(zip(other.graph.inputs, model.graph.inputs, strict=True))
-    weights = {content_key(v): v for v in reversed(list(model.graph.initializers.values()))}  # the first of equals
+    weights = {content_key(v): v for v in reversed(list(model.graph.initializers.values()))}  # the first of equal ones
     for value in other.graph.initializers.values():
         found = weights.get(content_key(value))
         if found is not None:
@@ -254,7 +259,7 @@ def equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
 
 
 def join_equal_nodes(model: ir.Model) -> None:
-    """Leave one of nodes that compute the same, so that whichever the other capture reads has its equal in this one."""
+    """Merge nodes that compute the same, so that any of them in the other capture has an equal in this one."""
     given = set(model.graph.outputs)
     weights: dict[tuple[Any, ...], ir.Value] = {}
     for value in model.graph.initializers.values():
@@ -272,19 +277,21 @@ def join_equal_nodes(model: ir.Model) -> None:
 
 
 def _node_key(node: ir.Node, same: dict[ir.Value, ir.Value]) -> tuple[Any, ...] | None:
-    """Equal for nodes that compute the same; None for one with a graph in it, or that is drawn or gives nothing."""
+    """Return a key that is equal for nodes that compute the same; None for random nodes, and nodes with subgraphs or no
+    output.
+    """
     if not is_comparable(node):
         return None
     return attributes_of(node), tuple(None if v is None else id(same.get(v, v)) for v in node.inputs)
 
 
 def is_comparable(node: ir.Node) -> bool:
-    """Whether nodes that look like it compute the same: none that is drawn, and none with a graph in it."""
+    """Return whether equal-looking nodes compute the same: not random, and without subgraphs."""
     return not draws_numbers(node) and not any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values())
 
 
 def attributes_of(node: ir.Node) -> tuple[Any, ...]:
-    """What a node does with its inputs."""
+    """Return the attributes of a node in comparable form."""
     attributes = tuple(sorted((n, _attribute_key(a)) for n, a in node.attributes.items()))
     return node.domain, node.op_type, attributes, node.metadata_props.get(DECISION_KEY, "")
 
@@ -295,7 +302,7 @@ def _attribute_key(attribute: ir.Attr) -> str:
 
 
 def content_key(value: ir.Value) -> tuple[Any, ...]:
-    """Equal for weights that are one array in memory, and for small constants of the same content."""
+    """Return a key that is equal for weights sharing one array in memory, and for small constants of equal content."""
     tensor = value.const_value
     assert tensor is not None
     if tensor.nbytes <= _SMALL or tensor.dtype == ir.DataType.STRING:

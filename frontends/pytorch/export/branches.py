@@ -1,4 +1,7 @@
-"""Decisions that forward makes in Python on sizes: which of them a capture cannot tell for other sizes than its own."""
+"""Decisions on sizes that forward makes in Python; finds those for which a capture is wrong at other sizes.
+
+It sees neither the type of a size (`type(n) is int`) nor a comparison of sizes that an operator already found equal.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,32 @@ from typing import Any
 import sympy
 
 from ..common.locate import TORCH, shown_path
+from ..torch_internals import stands_for_min_or_max
 from ..torch_internals.symbols import ShapeEnv, ValueRanges, decided_by_ranges, int_oo, sizes_of_examples
 
 _HERE = __file__
 _OWN = f"{Path(__file__).parent}/"
-# What lies between an `if` and the place that decides it; any other frame of PyTorch is a decision of its own.
+# Files between an `if` and the code that decides it; any other frame of PyTorch is a decision of its own.
 _BETWEEN = (
     *(f"{TORCH}{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py")),
     *(f"{_OWN}patches/{name}.py" for name in ("copies", "checks", "size_texts")),
-    "<frozen ",  # of Python's own modules that are written in Python: `in`, say
+    "<frozen ",  # Python's own modules written in Python, such as for `in`
 )
-# What lies between a call of a tensor's method and PyTorch's code in C++, which asks for itself.
+# Files between the call of a tensor method and PyTorch's C++ code, which asks on its own behalf.
 _CALLING = (f"{TORCH}_export/non_strict_utils.py", f"{_OWN}patches/replacements.py")
 
 
 @dataclass(frozen=True)
 class Branch:
-    """One decision: the condition in PyTorch's symbols, which way it went, and the line that asked for it.
+    """One decision: the condition in PyTorch's symbols, the result, and the line that asked for it.
 
-    guarded: whether it is about lengths of 2 and more. PyTorch makes no guard of what holds for all of these, and takes
-    dynamic dims for so long. Nor does it make one of what an operator has asked already: that is about them all the
-    same, because the operator of the target may take other sizes.
-    ties: whether the symbols that are left say it: a dim has the symbol of another one, or an expression of it.
-    number: whether Python wanted a number, for a range() say, of which there may be as many ways as sizes.
-    bound: whether it is no more than a bound of the capture: beyond it, runs of module and capture agree. Where another
-    way can be captured, that is better; where not, nothing has to be checked.
+    - guarded: whether it concerns lengths of 2 and more. PyTorch assumes such lengths for dynamic dims, and makes no
+      guard for what holds for all of them. It makes none for a condition that an operator has already asked, either;
+      that one counts as guarded all the same, because the target's operator may accept other sizes.
+    - ties: whether the remaining symbols imply it: a dim has the symbol of another, or an expression of it.
+    - number: whether Python needed a number, such as for range(), so that there may be as many paths as sizes.
+    - bound: whether it is only a bound of the capture, beyond which module and capture agree. Capturing another path is
+      better if possible; otherwise nothing has to be checked.
     """
 
     condition: sympy.Basic
@@ -50,17 +54,18 @@ class Branch:
 
     @property
     def taken_way(self) -> sympy.Basic:
-        """What has to hold for the same way to be taken."""
+        """Return the condition for taking the same path."""
         return self.condition if self.taken else sympy.Not(self.condition)
 
 
 @dataclass
 class Decided:
-    """What was decided on sizes while a module was captured.
+    """The decisions on sizes during the capture of a module.
 
-    branches: the decisions of code outside of PyTorch. guarded_at: the lines of that code at which PyTorch's own code
-    made guards, by the guards. settled: the lines that asked what PyTorch takes for true or false of all lengths of 2
-    and more, such as whether a transposed tensor is contiguous.
+    - branches: decisions of code outside PyTorch
+    - guarded_at: the lines of that code at which PyTorch made guards, by guard
+    - settled: the lines that asked what PyTorch decides for all lengths of 2 and more, such as whether a transposed
+      tensor is contiguous
     """
 
     branches: list[Branch] = field(default_factory=list)
@@ -70,11 +75,11 @@ class Decided:
 
 @contextmanager
 def record_branches() -> Iterator[Decided]:
-    """Records the decisions on sizes that code outside of PyTorch makes while it is captured.
+    """Record the decisions on sizes that code outside PyTorch makes during capture.
 
-    Numbers that PyTorch itself takes out of sizes are among them: an operator whose argument has to be a number (the
-    window of a pool, as in `avg_pool1d(x, x.shape[-1] // 2)`) has it for good, and that of a target asks for nothing.
-    At the end they are in the symbols that are left: of two lengths that turned out to be equal, one.
+    They include numbers that PyTorch itself takes from sizes, such as the window of a pool in `avg_pool1d(x,
+    x.shape[-1] // 2)`. Such an argument is fixed in the program, and the target's operator checks nothing. At the end
+    they are expressed in the remaining symbols: two lengths that turned out to be equal have one symbol.
     """
     made = Decided()
     found = made.branches
@@ -92,7 +97,7 @@ def record_branches() -> Iterator[Decided]:
         if is_settled and (line := asking_line((*_BETWEEN, *_CALLING))):
             made.settled[line] = None
         if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_number", False):
-            asked = sympy.Eq(asked, result)  # Python wanted the number itself, for a range() say
+            asked = sympy.Eq(asked, result)  # Python needed the number itself, such as for range()
         is_number = asked is not condition
         if not isinstance(asked, sympy.logic.boolalg.Boolean) or not asked.free_symbols:
             return result
@@ -114,7 +119,7 @@ def record_branches() -> Iterator[Decided]:
 
 
 def _holds_for_long(environment: Any, condition: sympy.Basic) -> bool:
-    """Whether a condition is decided for all lengths of 2 and more, by nothing else that the capture has learned."""
+    """Return whether a condition holds for all lengths of 2 and more, without other facts of the capture."""
     backed = sizes_of_examples(environment)
     ranges = {s: _LONG if s in backed else environment.var_to_range.get(s, _ANY) for s in condition.free_symbols}
     return decided_by_ranges(condition, tuple(ranges.items())) is not None
@@ -124,27 +129,29 @@ _LONG, _ANY = ValueRanges(2, int_oo), ValueRanges(-int_oo, int_oo)
 
 
 def _in_symbols_left(branch: Branch, environment: Any) -> Branch:
-    """The branch in the symbols that others were replaced by; as it is where nothing is left to decide."""
+    """Return the branch in the symbols that replaced others; unchanged if it is then decided."""
     condition = environment.replace(branch.condition)
     return replace(branch, condition=condition) if condition.free_symbols else replace(branch, ties=True)
 
 
 def asking_line(between: tuple[str, ...] = _BETWEEN) -> str:
-    """file:line of whoever asked, "" where that is PyTorch itself; `between` are files that only hand on."""
+    """Return file:line of the code that asked, "" for PyTorch itself; `between` are files that only pass calls on."""
     frame = asking_frame(between)
     return "" if frame is None else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def asking_frame(between: tuple[str, ...] = _BETWEEN) -> FrameType | None:
-    """Return the frame of whoever asked, None where that is PyTorch itself; `between` are files that only hand on."""
+    """Return the frame of the code that asked, None for PyTorch itself; `between` are files that only pass calls on."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith((*between, _HERE)):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith((*between, _HERE)) or stands_for_min_or_max(frame.f_code)
+    ):
         frame = frame.f_back
     return None if frame is None or _is_of_pytorch(frame) else frame
 
 
 def calling_line() -> str:
-    """file:line of the code outside of PyTorch that called it, "" where there is none."""
+    """Return file:line of the calling code outside PyTorch, "" if there is none."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and (frame.f_code.co_filename.startswith("<frozen ") or _is_of_pytorch(frame)):
         frame = frame.f_back
@@ -153,9 +160,9 @@ def calling_line() -> str:
 
 
 def _is_of_pytorch(frame: FrameType) -> bool:
-    """Whether a frame runs code of PyTorch, or of this room in its place.
+    """Return whether a frame runs code of PyTorch, or of this package in its place.
 
-    Code that was generated has no file (`<string>`, `<stdin>`, `<attrs generated …>`); its globals tell whose it is.
+    Generated code has no file (`<string>`, `<stdin>`, `<attrs generated …>`); its globals show where it belongs.
     """
     if not frame.f_code.co_filename.startswith("<"):
         return frame.f_code.co_filename.startswith((TORCH, _OWN))
@@ -164,7 +171,7 @@ def _is_of_pytorch(frame: FrameType) -> bool:
 
 
 def short_lengths(branch: Branch) -> set[int]:
-    """Return which of the lengths 0 and 1 let the decision go the other way, of one size or of all in it."""
+    """Return which of the lengths 0 and 1 change the decision, for one size or for all sizes in it."""
     symbols = sorted(branch.condition.free_symbols, key=str)
     found = set()
     for length in (0, 1):
@@ -179,5 +186,5 @@ def short_lengths(branch: Branch) -> set[int]:
 
 
 def ties_inputs(branches: Sequence[Branch]) -> bool:
-    """True where forward decides on whether a length is another's, or a function of others, and it was."""
+    """Return whether forward decided that a length equals another length, or a function of other lengths."""
     return any(len(equal.free_symbols) > 1 for b in branches for equal in b.taken_way.atoms(sympy.Eq))

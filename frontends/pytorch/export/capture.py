@@ -14,8 +14,8 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 
 from convert.errors import Unsupported, UsageError
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
@@ -27,7 +27,16 @@ from ..torch_internals import guard_texts, schema_of
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
-from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
+from .explain import (
+    accepts,
+    check_runs,
+    dtype_hint,
+    explain_error,
+    is_about_data,
+    is_about_symbols,
+    location_suffix,
+    short_message,
+)
 from .gradients import below_autograd, has_marks, may_take_gradients
 from .guards import BUILT_IN, record_size_messages, specialization_lines
 from .patch_table import patched
@@ -39,16 +48,16 @@ from .prepare import uses_vmap
 from .shown_by_runs import with_what_runs_show
 from .static_dims import Place, with_static_dims
 
-# A size that is computed from another and has to be one number: a piece of a chunk, say, of length 1.
+# The size is computed from another one and must be a single number, such as a piece of a chunk of length 1.
 _ONE_NUMBER = re.compile(r"\) == \d+$")
 
 
 def capture(
     module: nn.Module, options: Options, report: Report, static: Collection[Place] = (), longer: bool = False
 ) -> Capture:
-    """Capture a module, with the dims `static` not dynamic although they could be, and with `longer` examples.
+    """Capture a module, with the dims `static` fixed although they could be dynamic, and with `longer` examples.
 
-    Raises `UsageError` where inputs are neither given nor to be inferred, `Unsupported` where capture fails.
+    Raises `UsageError` if inputs are neither given nor inferable, and `Unsupported` if capture fails.
     """
     first: Exception | None = None
     with inference(module), report.stage("capture"), patched(Stage.MESSAGES) as watching:
@@ -62,7 +71,13 @@ def capture(
             except (UsageError, Unsupported, RecursionError):
                 raise
             except Exception as error:
-                if remarks is None or is_about_data(error) or "Constraints violated" in str(error):
+                # Python refuses symbols at any length, and a loop over 16000 would be written out to find that.
+                if (
+                    remarks is None
+                    or is_about_data(error)
+                    or "Constraints violated" in str(error)
+                    or (is_about_symbols(error) and accepts(module, call))
+                ):
                     check_runs(module, call)
                     raise explain_error(error, call, specialization_lines(messages)) from error
                 first = first or error
@@ -70,7 +85,7 @@ def capture(
             if remarks:
                 report.note(remarks, code="assumed-input")
             note_fixed_dims(wished, options, report)
-            if dtype_hint(module, call):  # without content PyTorch multiplies float32 by float16
+            if dtype_hint(module, call):  # fake tensors of float32 and float16 can be multiplied
                 check_runs(module, call)
             return _settled(module, done)
     assert first is not None
@@ -82,7 +97,9 @@ def capture(
 
 
 def capture_sizes(module: nn.Module, call: Call, report: Report) -> Capture:
-    """Capture a module for sizes that decide as those of the call do. Raises what forward or torch.export raises."""
+    """Capture a module for sizes with the same decisions as those of the call. Raises what forward or torch.export
+    raises.
+    """
     with inference(module), patched(Stage.MESSAGES):
         done = _export(module, call, report)
         if uses_vmap(done.program):
@@ -91,14 +108,14 @@ def capture_sizes(module: nn.Module, call: Call, report: Report) -> Capture:
 
 
 def _settled(module: nn.Module, done: Capture) -> Capture:
-    """The capture with those decisions on sizes that runs of the module show to matter."""
+    """Return the capture without those decisions on sizes that runs of the module show to have no effect."""
     again = partial(_export, module, report=Report("again"))
     return with_what_runs_show(module, without_immaterial(module, done, again))
 
 
 @contextmanager
 def inference(module: nn.Module | None) -> Iterator[None]:
-    """Eval mode without gradients and without fused attention kernels; everything is as before afterwards."""
+    """Use eval mode without gradients and without fused attention kernels; everything is restored afterwards."""
     training = [m for m in module.modules() if getattr(m, "training", False)] if module is not None else []
     renormed = _renormed_weights(module)
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -118,7 +135,7 @@ def inference(module: nn.Module | None) -> Iterator[None]:
 
 
 def _renormed_weights(module: nn.Module | None) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The weights that layers with a `max_norm` write to when they are called, each with its content."""
+    """Return the weights that layers with a `max_norm` write to when they are called, each with its content."""
     layers = [m for m in module.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))] if module else []
     return [(m.weight, m.weight.detach().clone()) for m in layers if m.max_norm is not None]
 
@@ -127,9 +144,9 @@ def _renormed_weights(module: nn.Module | None) -> list[tuple[torch.Tensor, torc
 
 
 def _capture_for_most_sizes(module: nn.Module, call: Call, report: Report, messages: list[str]) -> Capture:
-    """Capture, again with a much longer example where strided layers leave a length of 1 of a short one.
+    """Capture, with a much longer example if strided layers reduce a short length to 1.
 
-    Where the longer one is no input of the model, the graph checks that the length is 1.
+    If the longer example is no valid input, the graph checks that the length is 1.
     """
     done = _capture_once_or_longer(module, call, report, messages)
     if not any(map(BUILT_IN.match, _guard_codes(done))) or (longest := long_call(call)) is None:
@@ -142,9 +159,9 @@ def _capture_for_most_sizes(module: nn.Module, call: Call, report: Report, messa
 
 
 def _capture_once_or_longer(module: nn.Module, call: Call, report: Report, messages: list[str]) -> Capture:
-    """Capture, again with a longer example where a short one stands for few lengths: x.chunk(2) of 2 rows gives rows.
+    """Capture, with a longer example if a short one represents few lengths: x.chunk(2) of 2 rows gives single rows.
 
-    The second capture is taken if it holds for more lengths, or for others that are no fewer.
+    The second capture is used if it holds for more lengths, or for as many others.
     """
     longer = lengthened_call(call)
     if longer is None:
@@ -170,13 +187,13 @@ def _capture_once_or_longer(module: nn.Module, call: Call, report: Report, messa
         return done
     again = _constraint_counts(other)
     better = again[0] < narrow[0] or (again[0] == narrow[0] == 0 and again[1] <= narrow[1])
-    # One number that an example of few rows gives, such as no elements, may be what few lengths have.
+    # A number that an example of few rows gives, such as no elements, may apply to few lengths.
     fewer = again[1] < narrow[1] and count_admitted(done) < count_admitted(other)
     return other if better or fewer or count_admitted(done) == 1 < count_admitted(other) else done
 
 
 def _constraint_counts(done: Capture) -> tuple[int, int]:
-    """How many dims that the user wants dynamic got bounds, and how many computed sizes are one number."""
+    """Return how many dims that should be dynamic got bounds, and how many computed sizes are fixed."""
     program, call, bounded = done.program, done.call, 0
     for name, example in call.items():
         node = next((n for n in program.graph.nodes if n.op == "placeholder" and n.name == name), None)
@@ -198,7 +215,7 @@ def _guard_codes(done: Capture) -> list[str]:
 
 
 def _capture_call(module: nn.Module, call: Call, report: Report, messages: Sequence[str]) -> Capture:
-    """Capture with the dims of `call` dynamic where the model allows it; a dim that it ties to its size is reported."""
+    """Capture with the dims of `call` dynamic if the model allows it; a dim that it fixes is reported."""
     done = _export(module, call, report)
     fixed = _fixed_dims(done)
     if any(call[name].wishes[place].required for name, place in fixed):
@@ -223,7 +240,7 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
 
 
 def _fixed_dims(done: Capture) -> list[Place]:
-    """The dims that were to be dynamic and that the capture holds for one size of."""
+    """Return the dims that should be dynamic but that the capture fixes to one size."""
     program, mapped = done.program, uses_vmap(done.program)
     return [
         (name, place)
@@ -236,7 +253,9 @@ def _fixed_dims(done: Capture) -> list[Place]:
 
 
 def _capture_of_more_sizes(module: nn.Module, call: Call) -> Capture | None:
-    """A capture with a longer example, where that leaves every dim dynamic: `y[::2] += 1` of two rows is of one row."""
+    """Return a capture with a longer example, if that keeps every dim dynamic: `y[::2] += 1` of two rows concerns one
+    row.
+    """
     longer = lengthened_call(call, every=True)
     if longer is None:
         return None
@@ -273,7 +292,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
 
 
 def _erase_failed_calls(program: ExportedProgram) -> None:
-    """Take out calls that raised an exception, which forward caught: nothing was noted of their results."""
+    """Remove calls that raised an exception which forward caught: their results were not recorded."""
     graph = program.graph_module.graph
     for node in reversed(graph.nodes):
         schema = schema_of(node.target)
@@ -284,7 +303,7 @@ def _erase_failed_calls(program: ExportedProgram) -> None:
 
 @contextmanager
 def plain_outputs(module: nn.Module) -> Iterator[None]:
-    """Inside, forward gives dicts in the place of containers that PyTorch cannot take apart by name."""
+    """Make forward return dicts in place of containers that PyTorch cannot flatten by name."""
     handle = module.register_forward_hook(lambda module, inputs, result: plain_containers(result))
     try:
         yield
@@ -295,7 +314,7 @@ def plain_outputs(module: nn.Module) -> Iterator[None]:
 def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
-    """torch.export, with functions that it cannot capture replaced by their equals."""
+    """Call torch.export with functions that it cannot capture replaced by equivalents."""
     with patched(Stage.CAPTURE, module=module), patched(Stage.LENGTHS):
         try:
             program = _export_repeats(module, args, kwargs, dynamic)
@@ -322,7 +341,7 @@ def export_program(
 def _export_repeats(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic: Any
 ) -> ExportedProgram:
-    """torch.export, with blocks that repeat captured once, where they do nothing but that."""
+    """Call torch.export with repeated blocks captured once, if they are true repetitions."""
     try:
         with patched(Stage.BLOCKS, module=module):
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
@@ -331,18 +350,18 @@ def _export_repeats(
 
 
 def _dim_hint(wish: DynamicDim) -> Any:
-    """A dim that has to be dynamic where the user asked for that, else one that is if torch.export finds it possible.
+    """Return a hint that the dim must be dynamic if the user requested that, and may be dynamic otherwise.
 
-    Not a named `Dim`: that refuses guards which always hold but are not proved, such as h // 2 <= h.
+    Not a named `Dim`, which rejects guards that always hold but are not proved, such as h // 2 <= h.
     """
     hint = Dim.DYNAMIC if wish.asked else Dim.AUTO
-    # Lengths of 0 and 1 are always treated apart, so 2 is no bound of its own.
+    # Lengths of 0 and 1 are always special, so a lower bound of 2 is no real bound.
     low = wish.low if wish.low is not None and wish.low > 2 else None
     return hint if low is None and wish.high is None else hint(min=low, max=wish.high)
 
 
 def _is_bounded(program: ExportedProgram, name: str, place: int) -> bool:
-    """True for a dim that holds for some lengths only: those for which associative_scan halves as often."""
+    """Return whether a dim holds for some lengths only: those that associative_scan halves equally often."""
     node = next(n for n in program.graph.nodes if n.op == "placeholder" and n.name == name)
     known = program.range_constraints.get(node.meta["val"].shape[place].node.expr)
     return known is not None and finite_bound(known.upper) is not None

@@ -1,4 +1,4 @@
-"""What a capture holds for: how many sizes, and whether its decisions on short lengths matter."""
+"""Determines what a capture holds for: how many sizes, and whether its decisions on short lengths matter."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ _SHORT, _AROUND = 64, 32
 
 @dataclass(frozen=True)
 class Capture:
-    """A captured module, the call that it was captured with, and what forward decided on sizes meanwhile."""
+    """A captured module, the call that it was captured with, and forward's decisions on sizes."""
 
     program: ExportedProgram
     call: Call
     branches: Sequence[Branch] = ()
     decided: Decided = field(default_factory=Decided, compare=False, repr=False)
     admitted: dict[Any, list[int]] = field(default_factory=dict, compare=False, repr=False)
-    """What `admitted_sizes` found: a decoder with a cache has its three symbols in two inputs for each layer."""
+    """The cached result of `admitted_sizes`: a decoder with a cache has its three symbols in two inputs per layer."""
 
     @cached_property
     def callable(self) -> Callable[..., Any]:
-        """The program as a module that takes sizes within the bounds of its dims, whatever its other guards are."""
+        """The program as a module that accepts sizes within the bounds of its dims, ignoring other guards."""
         return self.program.module(check_guards=False)
 
     @cached_property
     def unbounded(self) -> Callable[..., Any]:
-        """The program as a module that takes any sizes."""
+        """The program as a module that accepts any sizes."""
         module: Any = self.program.module(check_guards=False)
-        module.validate_inputs = False  # else PyTorch compares them with the bounds
+        module.validate_inputs = False  # otherwise PyTorch compares inputs with the bounds
         return module
 
 
 def short_branches(done: Capture) -> list[Branch]:
-    """The decisions that go another way for lengths of 0 or 1 only, for which PyTorch makes no guard."""
+    """Return the decisions that differ for lengths of 0 or 1 only, for which PyTorch makes no guard."""
     return [b for b in done.branches if not b.guarded and short_lengths(b)]
 
 
 def count_admitted(done: Capture) -> int:
-    """How many of the sizes that are tried the dims have that the user wants dynamic; the fewest of any dim."""
+    """Return how many of the tried sizes the dims allow that the user wants dynamic; the minimum over dims."""
     counts = [
         len(admitted_sizes(done, name, place))
         for name, example in done.call.items()
@@ -70,9 +70,10 @@ def count_admitted(done: Capture) -> int:
 
 
 def admitted_sizes(done: Capture, name: str, place: int) -> list[int]:
-    """The sizes of a dim, and of its equals, for which the guards hold with the example's other sizes.
+    """Return the sizes of a dim, and of its equals, for which the guards hold with the example's other sizes.
 
-    Tried are short ones and those around the example's: of a text in blocks that is 96 long no short one may do.
+    Short sizes are tried, and those around the example's, because a text in blocks that is 96 long may allow no short
+    one.
     """
     node = next((n for n in done.program.graph.nodes if n.op == "placeholder" and n.name == name), None)
     if node is None:
@@ -107,7 +108,7 @@ def _holds(program: ExportedProgram, sizes: dict[tuple[str, int], int]) -> bool:
 
 @lru_cache(1 << 14)
 def _is_met(text: str) -> bool:
-    """Whether a guard on numbers is met; one about something else is."""
+    """Return whether a guard on numbers is met; True for other guards."""
     try:
         return bool(evaluate(text, {}))
     except ValueError:
@@ -115,10 +116,10 @@ def _is_met(text: str) -> bool:
 
 
 def without_immaterial(module: nn.Module, done: Capture, again: Callable[[Call], Capture]) -> Capture:
-    """The capture without decisions on short lengths that change nothing, as runs of both for such lengths show.
+    """Return the capture without decisions on short lengths that change nothing, as runs of both for such lengths show.
 
-    Models take a short cut for one row or one step (no mask, say) that gives the same. Where a capture for such a
-    length, which `again` makes, decides on other sizes as well, runs for the example's tell nothing of others.
+    Models take a shortcut for one row or one step (such as no mask) that gives the same result. If a capture for such a
+    length, made by `again`, decides on other sizes too, runs for the example's sizes prove nothing for others.
     """
     places = places_of_symbols(done)
     open_ = {symbol for symbol, found in places.items() if all(1 in admitted_sizes(done, *p) for p in found)}
@@ -134,7 +135,7 @@ def without_immaterial(module: nn.Module, done: Capture, again: Callable[[Call],
 
 
 def _decides_more(done: Capture, short: list[tuple[str, int]], again: Callable[[Call], Capture]) -> bool:
-    """Whether a capture with a length of 1 at the places `short` decides on sizes that `done` does not decide on."""
+    """Return whether a capture with length 1 at the positions `short` makes decisions on sizes that `done` does not."""
     try:
         other = again(resized_call(done.call, dict.fromkeys(short, 1), short))
     except Exception:  # whatever torch.export raises: forward itself has run
@@ -145,7 +146,7 @@ def _decides_more(done: Capture, short: list[tuple[str, int]], again: Callable[[
 
 
 def places_of_symbols(done: Capture) -> dict[Any, list[tuple[str, int]]]:
-    """The dims of inputs by their symbol; those that are expressions are left out."""
+    """Return the dims of inputs by symbol; dims that are expressions are left out."""
     found: dict[Any, list[tuple[str, int]]] = {}
     for node in done.program.graph.nodes:
         if node.op == "placeholder" and node.name in done.call:
@@ -156,11 +157,11 @@ def places_of_symbols(done: Capture) -> dict[Any, list[tuple[str, int]]]:
 
 
 def _agree_for(module: nn.Module, done: Capture, short: list[tuple[str, int]], length: int) -> bool:
-    """Whether module and program give the same with the size `length`, 0 or 1, at the places `short`.
+    """Return whether module and program agree with the size `length`, 0 or 1, at the positions `short`.
 
-    The other sizes are those of the example, or 2 where forward does not run for these: a cache and a new token may
-    be more than there are positions. Of numbers that hide what they meet (zeros as offsets and in masks, floats above
-    zero before a relu) others are tried as well. A length of 0 that forward does not take has no numbers.
+    The other sizes are the example's, or 2 if forward does not run for these: a cache plus a new token may exceed the
+    number of positions. Inputs that hide differences (zeros as offsets and in masks, positive floats before a relu) are
+    replaced by others as well. A length of 0 that forward rejects is not compared.
     """
     dynamic = {place for found in places_of_symbols(done).values() for place in found}
     for small in (False, True):
@@ -179,7 +180,7 @@ def _agree_for(module: nn.Module, done: Capture, short: list[tuple[str, int]], l
 
 
 def other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
-    """Ones, and floats on both sides of zero; once with True and once with False where there are booleans."""
+    """Yield ones, floats on both sides of zero, and both True and False if there are booleans."""
     flags = (True, False) if any(t.dtype == torch.bool for t in tensors.values()) else (True,)
     for flag in flags:
         yield {
@@ -189,7 +190,7 @@ def other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.
 
 
 def gives_same(module: nn.Module, program: Callable[..., Any], tensors: dict[str, torch.Tensor]) -> bool | None:
-    """Return whether module and program give the same on these inputs; None where forward does not run."""
+    """Return whether module and program agree on these inputs; None if forward does not run."""
     args, kwargs = _copied_arguments(module, tensors)
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), kept_state(module):
@@ -200,7 +201,7 @@ def gives_same(module: nn.Module, program: Callable[..., Any], tensors: dict[str
         return None
     args, kwargs = _copied_arguments(module, tensors)
     try:
-        # torch.fx prints the lines of a graph that raises an exception.
+        # torch.fx prints the source lines of a graph that raises an exception.
         with torch.random.fork_rng(devices=[]), kept_state(module), redirect_stderr(StringIO()):
             torch.manual_seed(0)
             got = pytree.tree_leaves(program(*args, **kwargs))
@@ -210,13 +211,13 @@ def gives_same(module: nn.Module, program: Callable[..., Any], tensors: dict[str
 
 
 def _copied_arguments(module: nn.Module, tensors: dict[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of forward, which may write to them."""
+    """Return copies of forward's arguments, which it may write to."""
     return arrange_arguments(module, {name: tensor.clone() for name, tensor in tensors.items()})
 
 
 @contextmanager
 def kept_state(module: nn.Module) -> Iterator[None]:
-    """Inside, forward may change buffers and attributes; afterwards they hold what they did."""
+    """Restore buffers and attributes that forward changes inside the context."""
     before = {path: buffer.clone() for path, buffer in module.named_buffers()}
     try:
         with track_assignments(module):
@@ -228,11 +229,11 @@ def kept_state(module: nn.Module) -> Iterator[None]:
 
 
 _ROUNDINGS = 64
-"""How far two ways of computing one thing may be apart, in roundings of the largest element."""
+"""Tolerance between two ways of computing the same, in roundings of the largest element."""
 
 
 def _is_alike(a: Any, b: Any) -> bool:
-    """Whether two outputs are the same: floating ones to some roundings of the largest element, others exactly."""
+    """Return whether two outputs agree: floats up to some roundings of the largest element, others exactly."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return bool(a == b)
     if a.shape != b.shape or a.dtype != b.dtype:

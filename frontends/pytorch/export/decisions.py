@@ -1,8 +1,8 @@
-"""Decisions that forward makes in Python on data: taken one way and the other, in captures of their own.
+"""Decisions on data that forward makes in Python: each answer is taken in a separate capture.
 
-`deciding(path)` answers the questions of a capture in their order and marks in the graph what was asked: an
-`_assert_async` of a tensor that is 2 where the condition holds and 1 where it does not, so that the assertion itself
-always passes. `both_ways.py` makes one graph of the captures.
+`deciding(path)` answers the questions of a capture in order. It marks each in the graph by an `_assert_async` of a
+tensor that is 2 if the condition holds and 1 if not; so the assertion always passes. `both_ways.py` merges the captures
+into one graph.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .patches.checks import BETWEEN
 
 _MARK = "convert: decision "
 HOLDS = 2
-"""What the tensor that is marked is where the condition holds; 1 where it does not."""
+"""The value of the marked tensor if the condition holds; 1 if it does not."""
 _MOST = 16
-"""Decisions in one capture: a loop on data would ask without end."""
+"""Maximum number of decisions in one capture: a loop on data would ask forever."""
 
 
 @dataclass
 class Decisions:
-    """What one capture was asked, with what it was told; `path` says what to tell, then it is yes."""
+    """The questions and answers of one capture; `path` has the first answers, later ones are yes."""
 
     path: Sequence[bool]
     answers: dict[sympy.Basic, bool] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Decisions:
 
 @contextmanager
 def deciding(path: Sequence[bool]) -> Iterator[list[Decisions]]:
-    """Inside, conditions on data are answered as `path` says; what each capture was asked, the last capture last."""
+    """Answer conditions on data by `path`; yield the questions of each capture, the last capture's last."""
     shape_env: Any = ShapeEnv
     original = shape_env.evaluate_sym_node
     by_capture: WeakKeyDictionary[Any, Decisions] = WeakKeyDictionary()
@@ -68,7 +68,7 @@ def deciding(path: Sequence[bool]) -> Iterator[list[Decisions]]:
 
 
 def _answer(made: Decisions, node: Any, line: str) -> bool:
-    """What is said of a condition; it is marked in the graph where it is asked for the first time."""
+    """Return the answer to a condition; its first occurrence is marked in the graph."""
     if node.expr not in made.answers:
         place = len(made.answers)
         made.answers[node.expr] = made.path[place] if place < len(made.path) else True
@@ -79,7 +79,7 @@ def _answer(made: Decisions, node: Any, line: str) -> bool:
 
 
 def decision_of(node: torch.fx.Node) -> int | None:
-    """Which decision a node of a captured program marks; its first argument tells how it goes."""
+    """Return which decision a node of a captured program marks, else None; its first argument tells how it goes."""
     target = node.target
     if not isinstance(target, OpOverload) or "assert_async" not in schema_of(target).name:
         return None

@@ -12,8 +12,9 @@ import torch
 from convert.graph import Dim
 
 _LONGEST = 60
-"""Characters of the longest expression that names a dim: a decoder's cache is as long as
-`past_decoder_sequence_length+decoder_sequence_length`."""
+"""Maximum length of an expression as a dim name: a decoder's cache has the length
+`past_decoder_sequence_length+decoder_sequence_length`.
+"""
 
 
 class Dims:
@@ -24,11 +25,11 @@ class Dims:
         self.names: dict[sympy.Expr, str] = {}
 
     def of(self, dim: int | torch.SymInt) -> Dim:
-        """A dim of a fake tensor as an int or a name."""
+        """Return a dim of a fake tensor as an int or a name."""
         return dim if isinstance(dim, int) else self.name(dim.node.expr)
 
     def name(self, expression: sympy.Expr) -> Dim:
-        """The name of an expression, or its value where it is a number."""
+        """Return the name of an expression, or its value if it is a number."""
         if expression.is_number:
             return int(expression)
         if expression not in self.names:
@@ -36,22 +37,23 @@ class Dims:
                 if symbol not in self.symbols:
                     self.symbols[symbol] = sympy.Symbol(str(symbol), integer=True, positive=True)
             text = str(expression.xreplace(self.symbols)).replace(" ", "")
-            # Nobody reads a long expression: the dim gets a short name of its own.
+            # A long expression is unreadable: the dim gets a short name of its own.
             self.names[expression] = text if len(text) <= _LONGEST else f"dim{len(self.names)}"
         return self.names[expression]
 
 
 def is_fixed(dim: int | torch.SymInt) -> bool:
-    """True for a dim of one size only, also where PyTorch found that out while it captured."""
+    """Return whether a dim has one size only, including dims that capture fixed."""
     return isinstance(dim, int) or bool(dim.node.expr.is_number)
 
 
 def choose_dim_names(
     inputs: Iterable[tuple[str, Any]], wanted: Mapping[tuple[str, int], str]
 ) -> dict[sympy.Symbol, str]:
-    """Names for the symbols in the shapes of `inputs` (by name): those `wanted` for (input, dim), else by place.
+    """Return names for the symbols in the shapes of `inputs` (by name): those `wanted` for (input, dim), else by
+    position.
 
-    The first dim is "batch", the last two of a picture "height" and "width", others "<input>_<dim>".
+    The first dim is "batch", the last two of an image are "height" and "width", others "<input>_<dim>".
     """
     chosen: dict[sympy.Symbol, str] = {}
     places = []
@@ -59,12 +61,12 @@ def choose_dim_names(
         if isinstance(tensor, torch.Tensor):
             sizes: tuple[Any, ...] = tensor.shape  # ints and SymInts, which PyTorch's annotations call ints
             places += [(label, tensor, place, dim) for place, dim in enumerate(sizes) if not is_fixed(dim)]
-    # What is named for a sum (`past+new`) is none of its parts, which may be dims of later inputs.
+    # A name given to a sum (`past+new`) names no term of the sum; the terms may be dims of later inputs.
     for label, tensor, place, dim in sorted(places, key=lambda row: not row[3].node.expr.is_symbol):
         for symbol in sorted(dim.node.expr.free_symbols, key=str):
             if symbol in chosen:
                 continue
-            # The user may give several dims one name, which says that they are equal.
+            # The user may give several dims one name, which makes them equal.
             name = wanted.get((label, place))
             if name is None:
                 name = _default_dim_name(label, tensor, place)
@@ -74,10 +76,10 @@ def choose_dim_names(
 
 
 def bounds_json(dims: Dims, ranges: Mapping[sympy.Symbol, Any], shapes: Iterable[Sequence[Any]]) -> str:
-    """The bounds of the named dims as JSON, {"batch": [1, null]}.
+    """Return the bounds of the named dims as JSON, {"batch": [1, null]}.
 
-    PyTorch says 2 for the least length of a dim that it was not told about, because it treats 0 and 1 apart; that
-    is not a property of the model, so it is given as 1 and left to verification.
+    PyTorch reports 2 as the least length of a dim with unknown bounds, because it treats 0 and 1 specially. This is no
+    property of the model, so it is written as 1 and left to verification.
     """
     found: dict[str, list[int | None]] = {}
     for shape in shapes:
@@ -98,7 +100,7 @@ def _dim_range(expression: sympy.Expr, ranges: Mapping[sympy.Symbol, Any]) -> tu
 
 
 def finite_bound(number: Any) -> int | None:
-    """A bound that PyTorch gives as an int, or None where it means infinity."""
+    """Return a bound of PyTorch as an int, or None for infinity."""
     try:
         value = int(number)
     except (TypeError, ValueError, OverflowError, AttributeError):

@@ -1,4 +1,4 @@
-"""Cuts along a length that is known at run time only into as many pieces as capture counted."""
+"""Splits along a run-time length into as many pieces as capture counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _CUTS: dict[Any, str] = {
 
 
 def is_counted(node: torch.fx.Node) -> bool:
-    """True for a chunk or split by lengths that are not known: rules, which see values only, do not know the number."""
+    """Return whether a node is a chunk or split by unknown lengths, whose number of pieces rules cannot see from
+    values.
+    """
     if node.target not in _CUTS or not isinstance(node.meta.get("val"), (list, tuple)):
         return False
     named = _named_arguments(node, node.args, node.kwargs)
@@ -39,9 +41,9 @@ def is_counted(node: torch.fx.Node) -> bool:
 
 
 def unused_counts(program: ExportedProgram) -> Iterator[tuple[Any, Any, int]]:
-    """Yield length, length of a piece and number of pieces of the counted splits whose pieces no output depends on.
+    """Yield length, piece length and number of pieces of counted splits whose pieces no output depends on.
 
-    Of those a graph keeps no node that would fail for another number, and forward may have used the number alone.
+    The graph has no node for them that would fail for another number, but forward may have used the number.
     """
     needed: set[torch.fx.Node] = set()
     waiting = [n for n in program.graph.nodes if n.op == "output"]
@@ -63,11 +65,11 @@ def unused_counts(program: ExportedProgram) -> Iterator[tuple[Any, Any, int]]:
 def lower_counted_split(
     g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]
 ) -> list[ir.Value]:
-    """The pieces, as many as the graph was captured with.
+    """Return the pieces, as many as in the capture.
 
-    values, named: the arguments of `node`, for which `is_counted` holds, lowered. That there are as many is a guard of
-    the capture. For another length the node fails when it runs: its last size is not one of a piece then, and becomes
-    one that Split refuses.
+    values, named: the lowered arguments of `node`, for which `is_counted` holds. The number of pieces is a guard of the
+    capture. For another length the node fails at run time, because its last size is then replaced by one that Split
+    rejects.
     """
     given, count = _named_arguments(node, values, named), len(node.meta["val"])
     x, number = given["self"], given[_CUTS[node.target]]
@@ -78,9 +80,9 @@ def lower_counted_split(
     last = g.Sub(length, g.Mul(each, count - 1))
     fits = g.And(g.Greater(last, 0), g.LessOrEqual(last, each))
     if count == (number if by_number else 1):
-        fits = g.Or(fits, g.Equal(length, 0))  # nothing in as many pieces of nothing
+        fits = g.Or(fits, g.Equal(length, 0))  # an empty length gives the same number of pieces, all empty
     last = g.Where(fits, last, _REFUSED)
-    # TensorFlow drops a split in one piece, whatever its size: another piece, which is empty, keeps it.
+    # TensorFlow removes a split into one piece whatever its size; an additional empty piece prevents that.
     sizes = g.Concat(*[each] * (count - 1), last, [0], axis=0)
     dim = re.sub(r"\W+", "_", str(g.shape(x)[axis] or f"dim_{axis}")).strip("_")
     with g.at(Location("pieces", f"only_if_{dim}_gives_{count}_pieces", source_of(node.meta.get("stack_trace") or ""))):

@@ -1,4 +1,4 @@
-"""What capture could not do, where, and what there is to do about it."""
+"""Explains what capture could not do, where, and what the user can do."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..common.locate import TORCH, shown_path
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call
 from ..inputs.layout_hint import channels_first_hint
+from ..inputs.trial_runs import output_shapes
 from ..torch_internals import is_of_dynamo
 from .gradients import call_with_gradients_if_asked
 from .guards import Place
@@ -34,8 +35,13 @@ _DATA_DEPENDENT = (
 )
 
 
+def accepts(module: nn.Module, call: Call) -> bool:
+    """Return whether forward runs on the inputs of the call."""
+    return output_shapes(module, {name: example.tensor for name, example in call.items()}) is not None
+
+
 def check_runs(module: nn.Module, call: Call) -> None:
-    """Raise `UsageError` if it is the inputs that forward does not take, rather than capture that fails."""
+    """Raise `UsageError` if forward rejects the inputs, so that capture is not to blame."""
     args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
     try:
         with warnings.catch_warnings():
@@ -56,7 +62,7 @@ def check_runs(module: nn.Module, call: Call) -> None:
 
 
 def _layout_hint(module: nn.Module, call: Call) -> str:
-    """What to write where the inputs were described with their channels last."""
+    """Return a hint if the inputs were described with channels last."""
     dims = {
         name: [e.wishes[i].name if i in e.wishes else size for i, size in enumerate(e.tensor.shape)]
         for name, e in call.items()
@@ -71,7 +77,7 @@ def _layout_hint(module: nn.Module, call: Call) -> str:
 
 
 def dtype_hint(module: nn.Module, call: Call) -> str:
-    """What to write where the floating weights have one dtype and floating inputs another; else nothing."""
+    """Return a hint if the floating-point weights have one dtype and the inputs another; else ""."""
     weights = {str(p.dtype).removeprefix("torch.") for p in module.parameters() if p.is_floating_point()}
     if len(weights) != 1:
         return ""
@@ -89,15 +95,23 @@ def is_about_data(error: Exception) -> bool:
 
 
 _ONE_SIZE = "forward takes only one size"
+_NUMBER = "give a number for that dim in --input, or rewrite that line so that it does not need the number"
 
 
 def loops_in_python(error: ConvertError) -> bool:
-    """True for what a loop of Python that a size or data ends is told as; decisions of other kinds are too."""
+    """Return whether PyTorch reports the error as a Python loop that a size or data ends. It also reports other
+    decisions like this.
+    """
     return error.message.startswith(_ONE_SIZE) or is_about_data(error)
 
 
+def is_about_symbols(error: Exception) -> bool:
+    """Return whether Python refused a symbolic size where it would take a number: as a key, or in numpy."""
+    return isinstance(error, TypeError) and "SymInt" in str(error)
+
+
 def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> Exception:
-    """What capture could not do, where, and what there is to do about it."""
+    """Return an error that explains what capture could not do, where, and what the user can do."""
     where = _user_line(error)
     at = f" at {where}" if where else ""
     if is_about_data(error):
@@ -105,14 +119,21 @@ def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> E
             f"forward decides in Python on the value of a tensor{at}, and a graph holds only one way",
             hint=_scalar_hint(call) + CHOICES,
         )
+    if "torch._C.Generator" in str(error):  # up to PyTorch 2.12, which does not treat it as a constant
+        return generator_refusal(at)
     asked = [(n, p) for n, e in call.items() for p, w in e.wishes.items() if w.asked and (n, p) in lines]
     if "specialized" in str(error) and asked:
         listed = "; ".join(f"{_dim_name(call, n, p)} of {n}{location_suffix(lines[n, p])}" for n, p in asked)
         return Unsupported(
             f"{_ONE_SIZE} of a dim that was to be dynamic: {listed}",
-            hint="give a number for that dim in --input, or rewrite that line so that it does not need the number",
+            hint=_NUMBER,
         )
     text = _SIZE.sub(lambda m: _dim_name(call, m["input"], int(m["place"])), short_message(error))
+    if is_about_symbols(error):
+        return Unsupported(
+            f"{_ONE_SIZE} of a dim that was to be dynamic{at}, because Python needs a number there: {text}",
+            hint=_NUMBER,
+        )
     if "Constraints violated" in str(error) or "specialized" in str(error):
         return Unsupported(
             f"forward does not take every size of a dim that was to be dynamic{at}: {text}",
@@ -124,8 +145,16 @@ def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> E
     )
 
 
+def generator_refusal(where: str) -> Unsupported:
+    """Return the refusal of a forward that draws from a Generator; `where` names it, or its line."""
+    return Unsupported(
+        f"forward draws from a torch.Generator{where}, whose state a graph does not have",
+        hint="draw without generator= in forward, or draw once in __init__ and keep the numbers in a buffer",
+    )
+
+
 def _scalar_hint(call: Call) -> str:
-    """How to make constants of the inputs that are one number, where there are any: they may be what decides."""
+    """Return a hint to make scalar inputs constant, if there are any: they may decide."""
     scalars = {n: e.tensor for n, e in call.items() if e.tensor.dim() == 0}
     listed = " ".join(f"--input {n}={t.item()}" for n, t in scalars.items())
     them = "it" if len(scalars) == 1 else "them"
@@ -137,7 +166,7 @@ def location_suffix(line: str) -> str:
 
 
 def _dim_name(call: Call, label: str, place: int) -> str:
-    """The user's name of a dim that PyTorch calls L['x'].size()[2]."""
+    """Return the user's name of a dim that PyTorch calls L['x'].size()[2]."""
     wish = call[label].wishes.get(place) if label in call else None
     return wish.name if wish is not None and wish.name else f"{label}.shape[{place}]"
 
@@ -151,7 +180,7 @@ def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _user_line(error: Exception) -> str:
-    """file:line of the user's innermost frame, with the line itself."""
+    """Return file:line of the user's innermost frame, with the line itself."""
     own = f"{Path(__file__).parent}/"
     for e in reversed(list(_exception_chain(error))):
         for frame in reversed(traceback.extract_tb(e.__traceback__)):

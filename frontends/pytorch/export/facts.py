@@ -18,7 +18,7 @@ from .dims import Dims
 
 
 def annotate_result(dims: Dims, g: Graph, result: Any, fake: Any, at: Location) -> Any:
-    """Give `result` the dtype and shape that capture found; a result of another rank or size is a defect."""
+    """Set the dtype and shape that capture found on `result`; a result of another rank or size is a bug."""
     if isinstance(result, (list, tuple)):
         if not isinstance(fake, (list, tuple)):
             return list(result)
@@ -33,7 +33,7 @@ def annotate_result(dims: Dims, g: Graph, result: Any, fake: Any, at: Location) 
     if isinstance(fake, torch.Tensor):
         shape = [dims.of(d) for d in fake.shape]
         if 0 in shape and all(isinstance(d, int) for d in shape):
-            # Nothing to compute, and runtimes differ on how to.
+            # Nothing has to be computed, and runtimes differ for such shapes.
             return g.const(np.zeros(shape, onnx_dtype(fake.dtype).numpy()))
         if result.shape is not None:
             _check_shape(g, result, shape, at)

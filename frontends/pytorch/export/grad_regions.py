@@ -1,4 +1,4 @@
-"""Puts what forward computes under `torch.enable_grad()` beside the rest, where decompositions find it."""
+"""Inlines the regions of `torch.enable_grad()` in forward, so that decompositions see them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
 
 
 def without_grad_regions(program: ExportedProgram) -> ExportedProgram:
-    """Return the program with the regions of its graph that switch gradients on or off taken apart.
+    """Return the program with regions that switch gradients on or off inlined.
 
-    PyTorch 2.13 fails to decompose a program that switches them on ("list index out of range"), and no gradient is left
-    to take. The program that is given stays as it was.
+    PyTorch 2.13 fails to decompose a program that switches them on ("list index out of range"), and no gradients are
+    left to compute. The given program is not changed.
     """
     if not any(node.target is _REGION for node in program.graph.nodes):
         return program

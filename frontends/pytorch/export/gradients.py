@@ -1,7 +1,7 @@
-"""Captures modules that take gradients: forces, `torch.func.grad` under `vmap`, Jacobians.
+"""Captures modules that compute gradients: forces, `torch.func.grad` under `vmap`, Jacobians.
 
-torch.export records operators above autograd, where a gradient is a call into its engine. Recorded below it, the
-operators of the backward pass are there like any others.
+torch.export records operators above autograd, where a gradient is a call of its engine. Recorded below it, the
+operators of the backward pass appear like any others.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _SIGNS = (
     "to view functorch tensor",
     "does not require grad",
     "backward through the graph a second time",
-    "is not tracked with proxy",  # of a size that autograd's engine has made
+    "is not tracked with proxy",  # for a size that autograd's engine created
 )
-"""What torch.export says of gradients, in the words that it has for other things, too."""
+"""Messages of torch.export about gradients, which it also uses for other errors."""
 
 
 def may_take_gradients(error: Exception) -> bool:
-    """Whether a capture may have failed because forward takes gradients."""
+    """Return whether a capture may have failed because forward computes gradients."""
     return any(sign in str(error) for sign in _SIGNS)
 
 
 def has_marks(program: ExportedProgram) -> bool:
-    """True for a graph with the marks of torch.func.grad in it, which leave the gradient to whoever runs it."""
+    """Return whether a graph has marks of torch.func.grad, which leave the gradient to whoever runs it."""
     graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
     return any("_for_grad" in getattr(n.target, "__name__", "") for graph in graphs for n in graph.nodes)
 
@@ -64,11 +64,13 @@ _FACTORED = {
     torch.ops.aten._linalg_slogdet.default: 2,
     torch.ops.aten._linalg_solve_ex.default: 1,
 }
-"""The place of the factors that these operators keep for their gradients among their results; the pivots follow."""
+"""The position of the factors that these operators keep for gradients among their results; the pivots follow."""
 
 
 def _write_factors(graph: torch.fx.Graph) -> None:
-    """Have a factorisation of its own for factors that are kept, which no rule of these operators gives."""
+    """Insert a separate factorization for factors that are kept for the gradient, because the rules of these operators
+    do not return them.
+    """
     for node in list(graph.nodes):
         first = _FACTORED.get(node.target, 0)
         kept = [user for user in node.users if user.target is operator.getitem and user.args[1] in (first, first + 1)]
@@ -87,7 +89,7 @@ def _write_factors(graph: torch.fx.Graph) -> None:
 
 @cache
 def _is_factored_transposed(target: Any, contiguous: bool) -> bool:
-    """Whether the factors are those of the transposed matrix, where this one lies in rows or in columns."""
+    """Return whether the factors are those of the transposed matrix, given the matrix's memory order."""
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
     matrix = matrix if contiguous else matrix.mT.contiguous().mT
     found = target(matrix, matrix) if target is torch.ops.aten._linalg_solve_ex.default else target(matrix)
@@ -95,7 +97,7 @@ def _is_factored_transposed(target: Any, contiguous: bool) -> bool:
 
 
 def call_with_gradients_if_asked(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call without gradients, or with them where forward takes some and relies on whoever calls it for that."""
+    """Call without gradients, or with them if forward computes some and relies on its caller."""
     try:
         return module(*args, **kwargs)
     except RuntimeError as error:
@@ -107,7 +109,7 @@ def call_with_gradients_if_asked(module: nn.Module, args: Sequence[Any], kwargs:
 
 @contextmanager
 def _weights_without_gradients(module: nn.Module) -> Iterator[None]:
-    """Inside, no weight asks for its gradient: PyTorch would keep what it takes for that from run to run."""
+    """Let no weight require gradients: PyTorch would keep data for them between runs."""
     asking = [p for p in module.parameters() if p.requires_grad]
     try:
         for weight in asking:
@@ -120,7 +122,7 @@ def _weights_without_gradients(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _recording(module: nn.Module) -> Iterator[None]:
-    """Inside, forward runs with gradients, as programs have them by default; PyTorch's capture takes them away."""
+    """Run forward with gradients, as programs do by default; PyTorch's capture disables them."""
     before: list[bool] = []
 
     def begin(module: nn.Module, args: Any) -> None:
@@ -140,7 +142,7 @@ def _recording(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _fresh_inputs(module: nn.Module) -> Iterator[None]:
-    """Inside, forward gets inputs of its own, so that `requires_grad_()` changes none that the capture goes on with."""
+    """Give forward its own inputs, so that `requires_grad_()` does not change those that the capture continues with."""
 
     def fresh(module: nn.Module, args: Any, kwargs: Any) -> Any:
         return pytree.tree_map_only(Tensor, torch.detach, (args, kwargs))

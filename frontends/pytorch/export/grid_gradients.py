@@ -1,4 +1,4 @@
-"""The gradients of grid_sample, which PyTorch has kernels for and no decomposition, in terms of other operators."""
+"""The gradients of grid_sample by other operators; PyTorch has kernels but no decomposition for them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def grid_sampler_backward(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of the input [N, C, *lengths] and of the grid [N, *out, dims].
 
-    As `aten/src/ATen/native/GridSampler.cpp` describes it: of the corners around a place, each weighs as much as the
-    place is near to it; a corner beyond the edge counts nothing.
+    As in `aten/src/ATen/native/GridSampler.cpp`: each corner around a coordinate is weighted by its proximity; a corner
+    outside has weight zero.
     """
     if interpolation_mode not in (_LINEAR, _NEAREST):
         raise Unsupported(_CUBIC)
@@ -70,7 +70,7 @@ def _product(factors: Sequence[Tensor]) -> Tensor:
 def _corner(
     places: Sequence[Tensor], lengths: Sequence[int], corner: Sequence[int], nearest: bool
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Return the place of a corner in the flattened input, whether it is inside, and how near it is along each dim."""
+    """Return a corner's flat index in the input, whether it is inside, and its weight along each dim."""
     at: Any = 0
     inside: Any = None
     near = []
@@ -85,7 +85,7 @@ def _corner(
 
 
 def _places(x: Tensor, length: int, padding_mode: int, align_corners: bool) -> tuple[Tensor, Tensor]:
-    """Return the places among `length` elements for -1 … 1, and how much they change with these."""
+    """Return the positions among `length` elements for -1 … 1, and their derivatives."""
     scale = (length - 1) / 2 if align_corners else length / 2
     place = (x + 1) * scale if align_corners else (x + 1) * scale - 0.5
     slope = torch.ones_like(x) * scale

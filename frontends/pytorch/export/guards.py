@@ -1,4 +1,6 @@
-"""What capture found out about sizes: the conditions under which its graph holds, and which line fixed a dim."""
+"""The facts that capture learned about sizes: the conditions under which its graph holds, and the line that fixed a
+dim.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,17 @@ from ..torch_internals.symbols import symbolic_shapes
 from .dims import Dims
 
 Place = tuple[str, int]
-"""A dim of an input: its name and the number of the dim."""
+"""A dim of an input: the input's name and the number of the dim."""
 
 _SIZE = re.compile(r"L\['(?P<input>\w+)'\](?P<inside>(?:\[\w+\]|\['\w+'\])*)\.size\(\)\[(?P<dim>\d+)\]")
 _SYMBOL = re.compile(r"create_symbol (?P<symbol>\w+) = .*? for (?P<size>L\[.*?\.size\(\)\[\d+\])")
 _GUARD = re.compile(r"eval .* \[guard added\] \((?P<line>[^()]+) in \w+\)", re.S)
 _FIXED = re.compile(r"set_replacement (?P<symbol>\w+) = \d+ ")
 BUILT_IN = re.compile(r"(?!.*\b[Mm]in\().*// \d+\)* == 1$")
-"""A length of 1 that strided layers leave, which PyTorch has built in as a constant. The lesser of it and 1 is a
-question of PyTorch's own, whether it is not 0, and asked for lengths that are right."""
-# PyTorch always treats lengths of 0 and 1 apart; that is no property of the model.
+"""A length of 1 after strided layers, which PyTorch has fixed. Its minimum with 1 is PyTorch's own check that it is not
+0, which also occurs for correct lengths.
+"""
+# PyTorch always treats lengths of 0 and 1 specially, which is not a property of the model.
 _ALWAYS = re.compile(r".* (!= [01]|>= 2)")
 _FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (torch.__file__, __file__))
 
@@ -45,9 +48,9 @@ class _MessageRecorder(logging.Handler):
 
 
 class _LibraryFiles(set[str]):
-    """The files whose lines nobody wants to be told: all of PyTorch and of this room.
+    """Files whose lines are not shown to users: all of PyTorch and of this package.
 
-    PyTorch counts code without a file among its own, and names whoever called the capture instead.
+    PyTorch counts code without a file as its own, and names the caller of the capture instead.
     """
 
     def __contains__(self, file: object) -> bool:
@@ -56,7 +59,7 @@ class _LibraryFiles(set[str]):
 
 @contextmanager
 def record_size_messages() -> Iterator[list[str]]:
-    """Records what torch.export logs about sizes, and keeps it from logging what it also raises."""
+    """Record torch.export's log messages about sizes, and suppress those that it also raises."""
     outer, logger, recorder = logging.getLogger("torch"), logging.getLogger(SIZE_LOGGER), _MessageRecorder()
     before = outer.level, logger.level, logger.propagate, logger.handlers
     inner = symbolic_shapes.uninteresting_files
@@ -74,7 +77,7 @@ def record_size_messages() -> Iterator[list[str]]:
 
 
 def specialization_lines(messages: Sequence[str]) -> dict[Place, str]:
-    """The source line that gave a dim one size, for each dim that got one."""
+    """Return the source line that fixed a dim to one size, for each such dim."""
     places: dict[str, Place] = {}
     lines: dict[Place, str] = {}
     line = ""
@@ -82,7 +85,7 @@ def specialization_lines(messages: Sequence[str]) -> dict[Place, str]:
         if (found := _SYMBOL.match(message)) and (size := _SIZE.fullmatch(found["size"])):
             places[found["symbol"]] = _input_dim(size)
         elif found := _GUARD.match(message):
-            line = found["line"].rpartition("/")[2]  # PyTorch cuts the path at any letter
+            line = found["line"].rpartition("/")[2]  # PyTorch truncates the path at any character
         elif (found := _FIXED.match(message)) and found["symbol"] in places:
             lines.setdefault(places[found["symbol"]], line)
     return lines
@@ -93,9 +96,9 @@ def _input_dim(size: re.Match[str]) -> Place:
 
 
 def guards_of(program: ExportedProgram, inputs: Sequence[torch.fx.Node], dims: Dims) -> list[str]:
-    """The conditions on sizes under which the program holds, in the names of the dims: "height % 8 == 0".
+    """Return the conditions on sizes under which the program holds, in dim names: "height % 8 == 0".
 
-    Those that the bounds of one dim say already are left out, and those that only part the lengths 0 and 1 from others.
+    Conditions implied by the bounds of one dim are left out, and those that only separate lengths 0 and 1 from others.
     """
     sizes: dict[Place, Dim] = {}
     for node in inputs:
@@ -111,7 +114,7 @@ def guards_of(program: ExportedProgram, inputs: Sequence[torch.fx.Node], dims: D
 
 
 def sized_guards(program: ExportedProgram, sizes: Mapping[Place, int]) -> Iterator[str]:
-    """The guards of a program with numbers in the place of sizes, those that PyTorch always makes left out."""
+    """Yield the guards of a program with numbers in place of sizes, without those that PyTorch always makes."""
     for code in guard_texts(program):
         text = _named_guard(code, sizes)
         if text is not None and not _ALWAYS.fullmatch(text):
@@ -119,7 +122,7 @@ def sized_guards(program: ExportedProgram, sizes: Mapping[Place, int]) -> Iterat
 
 
 def _named_guard(code: str, sizes: Mapping[Place, Dim]) -> str | None:
-    """A guard in the names of the dims; None for one that is about something else."""
+    """Return a guard in the names of the dims; None for one about something else."""
     parts = _parts(code)
     if any(not isinstance(part, str) and part not in sizes for part in parts):
         return None
@@ -129,7 +132,7 @@ def _named_guard(code: str, sizes: Mapping[Place, Dim]) -> str | None:
 
 @lru_cache(1 << 14)
 def _parts(code: str) -> tuple[str | Place, ...]:
-    """A guard as text with the dims in it: each is looked at for many sizes."""
+    """Return a guard as text with parsed dims, because each guard is evaluated for many sizes."""
     found: list[str | Place] = []
     end = 0
     for match in _SIZE.finditer(code):
@@ -143,6 +146,6 @@ def _parenthesize(dim: Any) -> str:
 
 
 def _is_informative(text: str) -> bool:
-    """False where both sides are the same (`n == n`), or it is a bound of one dim."""
+    """Return False if both sides are equal (`n == n`), or if the guard only bounds one dim."""
     left, _, right = text.partition(" == ")
     return left != right and not re.fullmatch(r"\w+ (<|<=|>|>=) \d+", text)

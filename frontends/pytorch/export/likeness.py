@@ -1,4 +1,4 @@
-"""What a block of a network computes from, as a value: of other weights, blocks of equal likeness compute the same."""
+"""Describes what a block of a network computes, as a value: equal values mean equal computation with other weights."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, 
           torch.memory_format, enum.Enum, types.BuiltinFunctionType, types.ModuleType)  # fmt: skip
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _OWN = frozenset(vars(nn.Module()))
-"""What every module has: parameters, submodules, hooks."""
+"""Attributes of every module: parameters, submodules, hooks."""
 _DEPTH = 6
 
 
 class Incomparable(Exception):
-    """Something is held whose effect on what is computed cannot be told from its value."""
+    """Raised for an attribute whose effect on the computation cannot be determined from its value."""
 
 
 def block_attributes(block: nn.Module) -> dict[tuple[str, str], Any]:
-    """The value of each attribute of a block's modules, by path and name; tensors by all but their numbers.
+    """Return the value of each attribute of a block's modules, by path and name; tensors by everything except their
+    numbers.
 
-    Raises `Incomparable` for hooks, tensors that are no parameter or buffer, modules in plain attributes, and objects
-    that cannot be looked into.
+    Raises `Incomparable` for hooks, tensors that are no parameter or buffer, modules in plain attributes, and opaque
+    objects.
     """
     if has_global_hooks():
         raise Incomparable
@@ -49,9 +50,9 @@ def block_attributes(block: nn.Module) -> dict[tuple[str, str], Any]:
 
 
 def differing_attributes(blocks: Iterable[nn.Module]) -> set[tuple[str, str]]:
-    """The whole numbers that blocks hold under one name, and not all the same: a layer's place in the stack, say.
+    """Return path and name of integers that differ between blocks, such as a layer's position in the stack.
 
-    Path and name of each. Raises `Incomparable` for blocks that differ by more.
+    Raises `Incomparable` for blocks that differ in anything else.
     """
     first, *others = map(block_attributes, blocks)
     found: set[tuple[str, str]] = set()
@@ -66,7 +67,7 @@ def differing_attributes(blocks: Iterable[nn.Module]) -> set[tuple[str, str]]:
 
 
 def tensor_likeness(tensor: Tensor) -> Any:
-    """Everything of a tensor but its numbers; of dynamic sizes their expressions."""
+    """Return everything about a tensor but its numbers; dynamic sizes as expressions."""
     return (
         type(tensor) is nn.Parameter,
         tuple(map(str, (*tensor.shape, *tensor.stride(), tensor.storage_offset()))),
@@ -78,7 +79,7 @@ def tensor_likeness(tensor: Tensor) -> Any:
 
 
 def value_likeness(value: Any, depth: int = 0) -> Any:
-    """A value that is equal for what cannot be told apart. Raises `Incomparable` where that cannot be known."""
+    """Return a value that is equal for indistinguishable arguments. Raises `Incomparable` if that is unknown."""
     if depth > _DEPTH or isinstance(value, (Tensor, nn.Module)):
         raise Incomparable
     if isinstance(value, _PLAIN):

@@ -16,7 +16,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.trainable import mark_non_trainable
 from convert.graph.values import is_used
-from convert.report import Report
+from convert.outcome.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..common.complexes import ComplexPair, constant_pair, input_pair, stack_parts, takes_complex
@@ -42,6 +42,7 @@ from .both_ways import mark_decision
 from .branches import Branch
 from .decisions import decision_of
 from .dynamic_split import is_counted, lower_counted_split
+from .explain import generator_refusal
 from .facts import annotate_result
 from .prepare import INLINED, SKIPPED, check, is_only_checked, operator_key, prepare_program
 from .size_conditions import SizeConditions, Way
@@ -49,7 +50,7 @@ from .size_conditions import SizeConditions, Way
 
 @dataclass
 class ExportWalk:
-    """What lowering one program needs everywhere: names of dims, and where nodes come from."""
+    """The context of lowering a program: names of dims, and locations of nodes."""
 
     dims: naming.Dims
     locate: Locator
@@ -67,11 +68,13 @@ def lower(
     branches: Sequence[Branch] | None = None,
     way: Way | None = None,
 ) -> ir.Model:
-    """The shared graph of a captured program, which fails when it runs for sizes that the capture does not hold for.
+    """Return the shared graph of a captured program; it fails at run time for sizes that the capture does not hold for.
 
-    `wanted` names dynamic dims by input name and place; `branches` are the decisions on sizes that forward made, None
-    where nobody saw them; `way` has the sizes that the graph is for, where it is one of several. Inputs keep the names
-    that torch.export gave them, which are those of forward's arguments; outputs are named by `names.output_names`.
+    - wanted: names of dynamic dims by input name and position
+    - branches: the decisions on sizes that forward made, None if they were not recorded
+    - way: the sizes that the graph is for, if it is one of several
+
+    Inputs keep torch.export's names, which are those of forward's arguments; outputs are named by `names.output_names`.
     Raises `Unsupported` with every operator that has no rule.
     """
     with report.stage("prepare"):
@@ -116,7 +119,7 @@ def lower(
 
 
 def _inputs(program: ExportedProgram) -> list[torch.fx.Node]:
-    """The placeholders of the user's tensors and run-time numbers, in order."""
+    """Return the placeholders of the user's tensors and run-time numbers, in order."""
     names = {
         s.arg.name
         for s in program.graph_signature.input_specs
@@ -126,7 +129,7 @@ def _inputs(program: ExportedProgram) -> list[torch.fx.Node]:
 
 
 def _outputs(program: ExportedProgram) -> list[tuple[str, Any]]:
-    """The name of each output and its node (or its number, where it is constant); None and text are left out."""
+    """Return the name of each output and its node (or its number, if constant); None and strings are left out."""
     results = next(n for n in program.graph.nodes if n.op == "output").args[0]
     specs = program.graph_signature.output_specs
     users = [r for r, s in zip(results, specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
@@ -139,7 +142,7 @@ def _node_named(program: ExportedProgram, name: str) -> torch.fx.Node:
 
 
 def _state_note(states: Mapping[str, str]) -> str:
-    """What the user has to know about buffers that became inputs and outputs."""
+    """Return the note about buffers that became inputs and outputs."""
     listed = ", ".join(f"{path} (input {name}, output {state_output(name)})" for path, name in states.items())
     return f"forward changes {listed}: feed the value that it has in the module first, then the output of the last call"
 
@@ -157,9 +160,9 @@ def _add_input(walk: ExportWalk, g: Graph, node: torch.fx.Node, name: str = "") 
 
 
 def _add_state(walk: ExportWalk, g: Graph, program: ExportedProgram, env: Values, states: Mapping[str, str]) -> None:
-    """Parameters, buffers and constants become initializers named as in the module; shared memory is stored once.
+    """Turn parameters, buffers and constants into initializers named as in the module; shared memory is stored once.
 
-    Buffers that forward changes are inputs, with the names in `states` by their paths.
+    Buffers that forward changes become inputs, with the names in `states` by path.
     """
     specs = {s.arg.name: s for s in program.graph_signature.input_specs if hasattr(s.arg, "name")}
     for node in program.graph.nodes:
@@ -179,10 +182,7 @@ def _add_state(walk: ExportWalk, g: Graph, program: ExportedProgram, env: Values
         if tensor is None:
             tensor = program.constants.get(name)
         if isinstance(tensor, torch.Generator):
-            raise Unsupported(
-                f"forward draws from a torch.Generator ({name}), whose state a graph does not have",
-                hint="draw without generator= in forward, or draw once in __init__ and keep the numbers in a buffer",
-            )
+            raise generator_refusal(f" ({name})")
         if not isinstance(tensor, torch.Tensor):
             raise Unsupported(
                 f"{name} is a {type(tensor).__name__} that forward uses, which has no equivalent in a graph"
@@ -204,15 +204,17 @@ def _as_output(g: Graph, value: Any, node: Any) -> ir.Value:
         return stack_parts(g, value)
     fake = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     if isinstance(value, ir.Value) and isinstance(fake, torch.Tensor):
-        return cast(g, value, fake.dtype)  # a half that was held in float32
+        return cast(g, value, fake.dtype)  # a half-precision value that was held in float32
     if isinstance(value, ir.Value):
         return value
-    # A number of Python is as wide as Python has it, as what the source gives is.
+    # A Python number has Python's dtype, as in the source's output.
     return as_value(g, value, torch.float64 if isinstance(value, float) else torch.tensor(value).dtype)
 
 
 def _drop_unused(model: ir.Model) -> None:
-    """Weights that a rule replaced (a transposed one, say) go, so that nobody reads or writes them."""
+    """Remove weights that a rule replaced (by a transposed one, for example), so that they are neither read nor
+    written.
+    """
     unused = [name for name, value in model.graph.initializers.items() if not is_used(value)]
     for name in unused:
         del model.graph.initializers[name]
@@ -222,7 +224,7 @@ def _drop_unused(model: ir.Model) -> None:
 
 
 def _lower_nodes(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, env: Values) -> Any:
-    """Lower every node of `module`, whose placeholders are in `env`; returns what it returns."""
+    """Lower every node of `module`, whose placeholders are in `env`; return its results."""
     results: Any = None
     for node in module.graph.nodes:
         if node.op == "placeholder":
@@ -239,7 +241,7 @@ def _lower_nodes(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, env: 
 
 
 def _attribute(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, target: str) -> Any:
-    """A region (a graph that a higher-order operator takes) as a callable, a tensor as a weight."""
+    """Return a region (a graph that a higher-order operator takes) as a callable, a tensor as a weight."""
     found: Any = module
     for part in target.split("."):
         found = getattr(found, part)
@@ -249,7 +251,7 @@ def _attribute(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, target:
 
 
 def region_builder(walk: ExportWalk, module: torch.fx.GraphModule) -> Callable[..., list[Any]]:
-    """`region(g, *values)` lowers the graph into `g` and returns its results as a list."""
+    """Return `region(g, *values)`, which lowers the graph into `g` and returns its results as a list."""
 
     def build(g: Graph, *values: Any) -> list[Any]:
         places = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -264,7 +266,7 @@ def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) ->
     args: Any = torch.fx.node.map_arg(node.args, lambda n: walk.autocast.operand(g, node, n, env[n]))
     kwargs: Any = torch.fx.node.map_arg(node.kwargs, lambda n: walk.autocast.operand(g, node, n, env[n]))
     if target is operator.getitem:
-        # A node with one output gives it alone, whoever counts pieces.
+        # A node with one output returns it alone, unless pieces are counted.
         return args[0] if isinstance(args[0], ir.Value) and args[1] in (0, -1) else args[0][args[1]]
     key = operator_key(target, takes_complex(node))
     if key is None:
@@ -298,7 +300,7 @@ def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) ->
 
 
 def _inline_region(g: Graph, target: Any, args: tuple[Any, ...]) -> Any:
-    """A region that only switches gradients or autocast on or off; what merely checks something gives None."""
+    """Inline a region that only switches gradients or autocast on or off; a pure check gives None."""
     if isinstance(target, HigherOrderOperator) and target.name() in INLINED:
         at = next(i for i, a in enumerate(args) if callable(a))
         return args[at](g, *args[at + 1 :])

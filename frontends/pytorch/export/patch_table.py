@@ -1,13 +1,14 @@
-"""All that is put in the place of functions of PyTorch, transformers and torchvision while a module is captured.
+"""Everything that replaces functions of PyTorch, transformers and torchvision while a module is captured.
 
-A row says what is replaced, by what, and why; `patches/patch.py` says what its fields mean. Rows of one stage are put
-in place in their order, and a later one wraps an earlier one where they share a target. A release that moves a target
-is met here: the row gets the new name, or `until`, and `tests/frontends/pytorch/export/test_patch_table.py` says which
-rows the installed releases do not fit.
+A row says what is replaced, by what, and why; `patches/patch.py` explains its fields. Rows of one stage are applied in
+order, and a later one wraps an earlier one with the same target. If a release moves a target, change it here: the row
+gets the new name, or `until`. `tests/frontends/pytorch/export/test_patch_table.py` reports which rows the installed
+releases do not fit.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -27,6 +28,7 @@ from .patches.copies import without_choices_of_place
 from .patches.lengths import symbolic_lengths
 from .patches.masks import declared_causal
 from .patches.module_casts import casts_that_change_something
+from .patches.padded_sizes import short_quotients
 from .patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place
 from .patches.pools import infer_line_pools
 from .patches.repeats import repeated_blocks
@@ -42,7 +44,7 @@ _TORCHVISION = "0.28, 0.29"
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Do nothing, in the place of a function that only prints."""
+    """Do nothing; replaces a function that only prints."""
 
 
 TABLE = (
@@ -245,9 +247,17 @@ TABLE = (
     Patch(
         Stage.CAPTURE,
         ("torch.backends.opt_einsum.flags",),
-        # A setting and no function; it stands here because its place in the order is the table's business.
+        # This is a setting and no function; it is here because the table determines the order.
         Within(lambda: torch.backends.opt_einsum.flags(enabled=False)),
         why="opt_einsum compares sizes, and the capture would hold for these sizes only",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch._meta_registrations.div_rtn",),
+        Put(operator.floordiv),
+        why="the shape of a pool asks whether there is a remainder, and the capture would hold for odd sizes only",
+        need=Need.MODELS,
+        until="2.12",
     ),
     # -- what takes long -----------------------------------------------------------------------------------------------
     Patch(
@@ -255,6 +265,13 @@ TABLE = (
         ("torch.ops.aten.linear.default", "torch.ops.aten.layer_norm.default", "torch.ops.aten.batch_norm.default"),
         Within(fast_shapes.infer_layer_shapes),
         why="a layer is taken apart into operators for a shape that is plain to see: a quarter of reading BERT",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.fx.experimental.sym_node.SymNode.int_floordiv",),
+        Wrap(short_quotients),
+        why='each layer with padding "same" makes the expression of a dynamic size several times as long',
         need=Need.TIME,
     ),
     Patch(
@@ -348,9 +365,9 @@ TABLE = (
 
 
 def patched(stage: Stage, **given: Any) -> AbstractContextManager[Mapping[Any, Any]]:
-    """Put the patches of a stage in place; `given` are the arguments that their context managers take.
+    """Apply the patches of a stage; `given` are the arguments of their context managers.
 
-    Inside, the value of the context is what each context manager yields, by the manager. Raises `Unsupported` if an
-    installed release lacks what a patch that decides about the result replaces.
+    The context's value maps each context manager to what it yields. Raises `Unsupported` if an installed release lacks
+    the target of a patch that the result depends on.
     """
     return in_place((row for row in TABLE if row.stage is stage), **given)

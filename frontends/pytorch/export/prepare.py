@@ -1,4 +1,4 @@
-"""Makes a captured program ready for lowering: no writes that others see, no operator that only needs decomposing."""
+"""Prepares a captured program for lowering: writes become explicit, operators without a rule are decomposed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from convert.errors import Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..common.complexes import takes_complex
 from ..common.locate import Locator
@@ -31,7 +31,7 @@ from .patches.whole_rnn import infer_rnn_shapes
 from .silent_aliases import is_silent_alias, without_silent_aliases
 
 INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
-"""Higher-order operators that only mark a region: their graph is lowered where they stand."""
+"""Higher-order operators that only mark a region: their graph is inlined."""
 
 SKIPPED = frozenset(
     (
@@ -80,14 +80,14 @@ PYTHON: dict[Any, str] = {
     torch.sym_ite: "sym_ite",
     torch.sym_sqrt: "sym_sqrt",
 }
-"""Python's functions on sizes, by the rule that lowers them."""
+"""Python's functions on sizes, with the rule that lowers them."""
 
 
 def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram:
-    """The program with writes made explicit where somebody could see them, and unruled operators decomposed.
+    """Return the program with writes that are visible elsewhere made explicit, and operators without a rule decomposed.
 
-    A buffer that forward changes is an output then (`state.changed_buffers`). Raises `OneSizeOnly` where PyTorch makes
-    a dynamic dim static meanwhile.
+    A buffer that forward changes is then an output (`state.changed_buffers`). Raises `OneSizeOnly` if PyTorch makes a
+    dynamic dim static in the process.
     """
     asked = program
     program = with_explicit_writes(program)
@@ -108,14 +108,14 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
 
 
 def with_explicit_writes(program: ExportedProgram) -> ExportedProgram:
-    """Return the program with writes that others see made explicit; as it is where it has none."""
+    """Return the program with visible writes made explicit; unchanged if it has none."""
     if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
         return _functionalize(without_silent_aliases(program))
     return program
 
 
 def _check_dims(asked: ExportedProgram, program: ExportedProgram) -> None:
-    """Raise `OneSizeOnly` for a dim of an input that is dynamic in `asked` and has one size in `program`."""
+    """Raise `OneSizeOnly` for an input dim that is dynamic in `asked` and fixed in `program`."""
     found = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
     for node in asked.graph.nodes:
         fake, other = node.meta.get("val"), found.get(node.name)
@@ -127,9 +127,9 @@ def _check_dims(asked: ExportedProgram, program: ExportedProgram) -> None:
 
 
 class OneSizeOnly(Unsupported):
-    """PyTorch writes a captured program otherwise with the size of the example built in.
+    """Raised if rewriting a captured program builds in the size of the example.
 
-    A length of 1 is one of its own to it: `y[::2] += 1` is written for an example of two rows alone.
+    PyTorch treats a length of 1 specially: `y[::2] += 1` is rewritten for an example of two rows only.
     """
 
     def __init__(self, name: str, place: int, size: int) -> None:
@@ -141,7 +141,9 @@ class OneSizeOnly(Unsupported):
 
 
 def _decomposed(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
-    """Raises `Unsupported` where one of PyTorch's decompositions decides on the value of a tensor."""
+    """Decompose by the table. Raises `Unsupported` if one of PyTorch's decompositions depends on the value of a
+    tensor.
+    """
     try:
         with infer_rnn_shapes(), infer_line_pools():
             return program.run_decompositions(table)
@@ -156,17 +158,17 @@ def _decomposed(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProg
 
 
 def _has_subclasses(program: ExportedProgram) -> bool:
-    """True for a graph that takes tensors out of weights of a class of their own (torchao's quantized ones).
+    """Return whether a graph unwraps tensors from weights of their own class (torchao's quantized ones).
 
-    Functionalising makes inputs of the tensors inside.
+    Functionalization turns the tensors inside into inputs.
     """
     return any("access_subclass_inner_tensor" in str(node.target) for node in program.graph.nodes)
 
 
 def uses_vmap(program: ExportedProgram) -> bool:
-    """True for a graph with the marks of torch.vmap in it (associative_scan leaves them), which mean nothing in ONNX.
+    """Return whether a graph has marks of torch.vmap (associative_scan leaves them), which mean nothing in ONNX.
 
-    Functionalising carries them out: operators on the batched tensors remain.
+    Functionalization applies them: operators on the batched tensors remain.
     """
     return any(is_recorded_vmap(node.target) for node in program.graph.nodes if node.op == "call_function")
 
@@ -198,7 +200,9 @@ def check(program: ExportedProgram, locator: Locator) -> None:
 
 
 def operator_key(target: Any, paired: bool = False) -> str | None:
-    """The key of a call's target in the rule table; None for what needs no rule. `paired`: an operand is complex."""
+    """Return the key of a call's target in the rule table; None if it needs no rule. `paired`: an operand is
+    complex.
+    """
     if isinstance(target, OpOverload):
         name = schema_of(target).name
         return (
@@ -215,7 +219,7 @@ def operator_key(target: Any, paired: bool = False) -> str | None:
 
 
 def is_only_checked(node: torch.fx.Node) -> bool:
-    """True for a run-time number that nothing but checks at run time look at."""
+    """Return whether a node is a run-time number that only run-time checks use."""
     if isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)) or not node.users:
         return False
     return all(_operator_name(user) in SKIPPED or is_only_checked(user) for user in node.users)
@@ -238,8 +242,8 @@ def _operators(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, st
 
 
 def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
-    """How to decompose the operators that have no rule, for those that PyTorch can."""
-    # A declared gap says more than whatever its decomposition would end in.
+    """Return the decompositions of operators that have no rule, as far as PyTorch has them."""
+    # The reason of a declared gap is better than the message at the end of a decomposition.
     targets = {
         node.target
         for node, key in _operators(program.graph_module)
@@ -255,7 +259,9 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
 
 @cache
 def _known_decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """PyTorch's own, which take a walk over all operators to collect; operators of others may come later."""
+    """Return PyTorch's own decompositions, which are slow to collect; operators of other libraries may be added
+    later.
+    """
     return torch.export.default_decompositions()
 
 
@@ -263,10 +269,10 @@ def _known_decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 
 def _has_visible_writes(program: ExportedProgram) -> bool:
-    """True if an in-place operator writes to state, or to memory that is read later under another name.
+    """Return whether an in-place operator writes to state, or to memory that is read later through another tensor.
 
-    Other in-place operators (`relu_` on what a convolution just made) need nothing: the result takes the name of
-    what was written to.
+    Other in-place operators (`relu_` on a fresh convolution result) need nothing: the result gets the name of the
+    written tensor.
     """
     kinds = {s.arg.name: s.kind for s in program.graph_signature.input_specs if hasattr(s.arg, "name")}
     graph = program.graph_module.graph
@@ -297,13 +303,13 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
 
 
 def _writes_elsewhere(node: torch.fx.Node) -> bool:
-    """True for a call that writes its result to an argument: `torch.add(x, y, out=z)`."""
+    """Return whether a call writes its result to an argument: `torch.add(x, y, out=z)`."""
     schema = schema_of(node.target) if isinstance(node.target, OpOverload) else None
     return schema is not None and any(a.is_out for a in schema.arguments)
 
 
 def _updates_statistics(node: torch.fx.Node) -> bool:
-    """True for a normalization in training mode, which writes to its running statistics without saying so."""
+    """Return whether a node is a normalization in training mode, which writes its running statistics implicitly."""
     if _operator_name(node) not in ("batch_norm", "instance_norm"):
         return False
     running, training = node.args[3], node.args[5]
@@ -311,7 +317,7 @@ def _updates_statistics(node: torch.fx.Node) -> bool:
 
 
 def _has_inplace_write(node: torch.fx.Node) -> bool:
-    """True if a region's graph holds an in-place operator."""
+    """Return whether a region's graph has an in-place operator."""
     for argument in node.all_input_nodes:
         if argument.op == "get_attr":
             module = getattr(argument.graph.owning_module, str(argument.target), None)
@@ -325,7 +331,7 @@ def _has_inplace_write(node: torch.fx.Node) -> bool:
 
 
 def _aliased_by_region(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The tensors given to a region whose memory what it returns may share."""
+    """Return the tensors passed to a region whose memory its results may share."""
     given: list[Any] = list(node.args)
     place = next(i for i, a in enumerate(given) if isinstance(a, torch.fx.Node) and a.op == "get_attr")
     module = getattr(node.graph.owning_module, str(given[place].target))
@@ -341,9 +347,9 @@ def _aliased_by_region(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def _aliased_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The arguments whose memory the result of a call may share."""
+    """Return the arguments whose memory the result of a call may share."""
     target: Any = node.target
-    if target is operator.getitem:  # of the pieces of a chunk, which are memory of the whole
+    if target is operator.getitem:  # pieces of a chunk, which share the memory of the whole
         return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
     if isinstance(target, HigherOrderOperator) and target.name() in INLINED:
         return _aliased_by_region(node)

@@ -1,10 +1,14 @@
-"""Decisions on sizes that nobody sees forward make, found by running it and its capture at other sizes.
+"""Finds decisions on sizes that capture does not record, by running the module and its capture at other sizes.
 
-A capture holds under guards, and for lengths of 2 and more. Most guards are what an operator asks of sizes: for others
-forward raises an exception, and so does the operator of the target. Some are not. A slice beyond the end of a dim is
-shorter; forward may catch the exception; a tensor with a dim of length 1 is contiguous, and a write to what
-`contiguous()` or `flatten()` gives reaches the tensor itself. Where runs at such sizes differ, the guard becomes a
-decision like those that forward makes in Python.
+A capture holds under guards, and for lengths of 2 and more. Most guards are requirements of operators: for other sizes
+forward raises an exception, and so does the target's operator. Others are not:
+
+- a slice beyond the end of a dim is shorter
+- forward may catch the exception
+- a tensor with a dim of length 1 is contiguous, and a write to the result of `contiguous()` or `flatten()` reaches the
+  tensor itself
+
+If runs at such sizes differ, the guard becomes a decision like those that forward makes in Python.
 """
 
 from __future__ import annotations
@@ -33,18 +37,20 @@ from .prepare import with_explicit_writes
 from .size_conditions import printed
 
 _MOST_GUARDS, _MOST_PAIRED = 24, 4
-"""Guards that are tried, and dims of which each two are tried at a length of 1 together."""
+"""Maximum number of guards that are tried, and of dims that are tried in pairs at length 1."""
+_ENOUGH = 2
+"""Number of runs at other sizes that have to agree."""
 _BEYOND = 1
 """How far beyond a bound sizes are tried."""
 _MOST_TIMES, _SMALL = 4, 2**16
-"""How many times the elements of the example an input may have in a run, and how many in any case."""
+"""Maximum size of an input in a run, as a multiple of the example's elements, and a minimum that is always allowed."""
 
 Sizes = dict[Any, int]
-"""Lengths by their symbols."""
+"""Lengths by symbol."""
 
 
 def with_what_runs_show(module: nn.Module, done: Capture) -> Capture:
-    """Return the capture with a decision for each guard, and for lengths of 1, where runs show that it matters."""
+    """Return the capture with a decision for each guard, and each length of 1, that changes results in actual runs."""
     trial = _Trial(module, done)
     if not trial.symbols:
         return done
@@ -54,7 +60,7 @@ def with_what_runs_show(module: nn.Module, done: Capture) -> Capture:
 
 
 class _Trial:
-    """Runs of a module and its capture; `branches` grows by what they show."""
+    """Runs of a module and its capture; `branches` collects what they show."""
 
     def __init__(self, module: nn.Module, done: Capture) -> None:
         self.module, self.done, self.branches = module, done, list(done.branches)
@@ -71,26 +77,34 @@ class _Trial:
     # -- guards -------------------------------------------------------------------------------------------------------
 
     def try_guards(self) -> None:
-        """Try sizes that break guards: small ones, which are fast, and those around the example's if forward fails."""
+        """Try sizes that break guards: small ones, which are fast, and those around the example's if forward fails.
+
+        Different paths may agree at one set of sizes by chance: `x.view(n, -1, 4).sum(-1)` is `x.sum(-1)` if the last
+        dim is 4. So several sets are tried.
+        """
         for guard, line in list(self._open_guards())[:_MOST_GUARDS]:
             if isinstance(guard, sympy.Eq) and any(side.is_Float for side in guard.args):
-                # An operator has taken the fraction for a number: `eps=1 / n`.
+                # An operator used the fraction as a number: `eps=1 / n`.
                 self.branches.append(Branch(guard, True, line, number=True))
                 continue
-            for start in (self._small_sizes(), self.sizes):
-                tried = self._sizes_without(guard, start)
-                agreed = [self._agree(sizes) for sizes in tried]
-                if False in agreed:
-                    differing = [sizes for sizes, same in zip(tried, agreed, strict=True) if same is False]
-                    bound = all(self._run(sizes, self.explicit.unbounded) for sizes in differing)
-                    self.branches.append(Branch(guard, True, line, bound=bound))
-                if any(each is not None for each in agreed):
+            differing, ran, is_bound = False, 0, True
+            for start in (self._small_sizes(), self._small_sizes(2), self.sizes):
+                for sizes in self._sizes_without(guard, start):
+                    same = self._agree(sizes)
+                    ran += same is not None
+                    if same is False:
+                        differing = True
+                        is_bound = is_bound and bool(self._run(sizes, self.explicit.unbounded))
+                if ran >= _ENOUGH or not is_bound:
                     break
+            if differing:
+                self.branches.append(Branch(guard, True, line, bound=is_bound))
 
     def _open_guards(self) -> Iterator[tuple[sympy.Basic, str]]:
-        """The guards that PyTorch's own code made, each with the line that called it.
+        """Yield the guards that PyTorch's own code made, each with the line that called it.
 
-        That a length in between is not 1, which it asks of every tensor, decides for views and for forward only.
+        The guard that an intermediate length is not 1, which it makes for every tensor, matters only for views and for
+        forward.
         """
         environment = self._environment()
         asked = {b.taken_way for b in self.branches}
@@ -111,9 +125,9 @@ class _Trial:
         raise AssertionError("a capture with symbols has a dim with one")
 
     def _sizes_without(self, guard: sympy.Basic, start: Sizes) -> list[Sizes]:
-        """Sizes near `start` that decide as the example's do and do not meet the guard, and some beyond its bound.
+        """Return sizes near `start` with the example's decisions that break the guard, and some beyond its bound.
 
-        At a bound itself what forward does otherwise may still be the same: `x[:, :n]` of n rows.
+        At a bound itself the results may still agree: `x[:, :n]` of n rows.
         """
         known = [printed(b.taken_way) for b in self.branches if not b.ties]
         broken = [f"not ({printed(guard)})"]
@@ -128,17 +142,19 @@ class _Trial:
                 found.append(sizes)
         return found
 
-    def _small_sizes(self) -> Sizes:
+    def _small_sizes(self, times: int = 1) -> Sizes:
+        """Return small sizes within the bounds, all different: 2, 3, 4 …; with `times` 2 they are 5, 7, 9 …."""
         found = {}
         for i, symbol in enumerate(self.symbols):
             low, high = self.bounds[str(symbol)]
-            found[symbol] = max(low or 1, 2 + i) if high is None else min(max(low or 1, 2 + i), high)
+            size = max(low or 1, (2 + i) * times + times - 1)
+            found[symbol] = size if high is None else min(size, high)
         return found
 
     # -- lengths of 1 -------------------------------------------------------------------------------------------------
 
     def try_short_lengths(self) -> None:
-        """Try lengths of 1 where forward decides on sizes, or writes: PyTorch takes all dynamic dims to be longer."""
+        """Try lengths of 1 if forward decides on sizes, or writes: PyTorch assumes that dynamic dims are longer."""
         if not self.decides:
             return
         short = [s for s in self.symbols if (self.bounds[str(s)][0] or 1) == 1]
@@ -151,7 +167,9 @@ class _Trial:
                 self.branches.append(Branch(_longer(group), True, self._writing_line(), guarded=False))
 
     def _differ_when_short(self, group: set[Any]) -> bool:
-        """Return whether runs with these lengths 1 differ; with writes, where others are odd and even as well."""
+        """Return whether runs with these lengths at 1 differ; if forward writes, with other lengths both odd and
+        even.
+        """
         small = self._small_sizes()
         for others in (small, {s: n + 1 for s, n in small.items()}, self.sizes):
             sizes = {**others, **dict.fromkeys(group, 1)}
@@ -164,7 +182,7 @@ class _Trial:
         return False
 
     def _writing_line(self) -> str:
-        """The line of the last decision that forward made, or of its last write."""
+        """Return the source line of forward's last decision, or of its last write."""
         lines = [*(b.line for b in self.done.branches), *self.done.decided.settled]
         for node in self.done.program.graph.nodes:
             if isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable:
@@ -175,10 +193,10 @@ class _Trial:
 
     @cached_property
     def explicit(self) -> Capture:
-        """The capture with writes made explicit, as it is lowered: PyTorch's own operators write to what they find."""
+        """The capture with explicit writes, as it is lowered; without them, PyTorch's operators write in place."""
         try:
             return replace(self.done, program=with_explicit_writes(self.done.program))
-        except Unsupported:  # which lowering says
+        except Unsupported:  # lowering reports this error
             return self.done
 
     @property
@@ -187,11 +205,11 @@ class _Trial:
 
     @property
     def decides(self) -> bool:
-        """Whether forward decides on sizes in Python, or writes to what may be a view or a copy."""
+        """Return whether forward decides on sizes in Python, or writes to what may be a view or a copy."""
         return bool(self.branches or self.done.decided.settled) or self.writes
 
     def _agree(self, sizes: Sizes) -> bool | None:
-        """Return whether module and capture give the same at these sizes; None where forward does not run."""
+        """Return whether module and capture agree at these sizes; None if forward does not run."""
         key = tuple(sizes[s] for s in self.symbols)
         if key not in self.agreed:
             self.agreed[key] = self._run(sizes, self.explicit.callable)
@@ -217,5 +235,5 @@ def _is_about_one(condition: sympy.Basic) -> bool:
 
 
 def _longer(group: set[Any]) -> Any:
-    """That not all of these lengths are 1."""
+    """Return the condition that not all of these lengths are 1."""
     return sympy.Or(*(sympy.Ne(symbol, 1) for symbol in sorted(group, key=str)))

@@ -1,7 +1,7 @@
-"""Calls whose result is memory of an argument although their schema does not say so, as calls that say it.
+"""Rewrites calls whose result aliases an argument although their schema does not say so.
 
-PyTorch's functionalisation goes by schemas: it would take what such a call gives for fresh memory, and a write to it
-would not be seen in the argument.
+PyTorch's functionalization relies on schemas: it would treat such a result as fresh memory, and miss writes through it
+to the argument.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ATEN = torch.ops.aten
 
 
 def without_silent_aliases(program: ExportedProgram) -> ExportedProgram:
-    """The program with views, or the arguments themselves, for what `is_silent_alias` says it of.
+    """Return the program with explicit views, or the arguments themselves, for calls that `is_silent_alias` accepts.
 
-    The rows of an unbind, which functionalisation puts together again for one size of the other dims, are each
-    selected. The program itself stays as it was.
+    Rows of an unbind become selects, because functionalization reassembles them for one size of the other dims. The
+    given program is not changed.
     """
     if not any(is_silent_alias(n) or _is_unbind(n) for n in program.graph.nodes):
         return program
@@ -41,7 +41,7 @@ def without_silent_aliases(program: ExportedProgram) -> ExportedProgram:
 
 
 def is_silent_alias(node: torch.fx.Node) -> bool:
-    """True for a call that returns an argument, or a view of it, and whose schema does not say so."""
+    """Return whether a call returns an argument, or a view of it, without its schema saying so."""
     return node.target in _UNSAFE or _views_of(node) is not None
 
 
@@ -50,11 +50,11 @@ _UNSAFE = {
     _ATEN.unsafe_split.Tensor: _ATEN.split.Tensor,
     _ATEN.unsafe_split_with_sizes.default: _ATEN.split_with_sizes.default,
 }
-"""Operators whose pieces are memory of the whole although their schema does not say so, with those that say it."""
+"""Operators whose results alias the whole without their schema saying so, with equivalents that say it."""
 
 
 def _replace(node: torch.fx.Node) -> Iterator[tuple[str, str]]:
-    """Put views in the place of a call, or of what is taken out of its list; gives old and new names."""
+    """Replace a call, or the items taken from its list, by views; yield old and new names."""
     views: Any = _views_of(node)
     places = [(node, views)] if isinstance(views, tuple) else [
         (item, views[_index(item)]) for item in list(node.users) if item.target is operator.getitem
@@ -87,7 +87,7 @@ def _applied(node: torch.fx.Node, x: torch.fx.Node, calls: Sequence[tuple[Any, .
 
 
 def _views_of(node: torch.fx.Node) -> View | list[View | None] | None:
-    """What a call gives as views of its arguments, a list for each of several results; None where it is fresh."""
+    """Return the results of a call as views of its arguments, a list for several results; None for fresh memory."""
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return None
     rule = _RULES.get(schema_of(node.target).name.removeprefix("aten::"))
@@ -95,7 +95,7 @@ def _views_of(node: torch.fx.Node) -> View | list[View | None] | None:
 
 
 def _dropped(node: torch.fx.Node) -> View | None:
-    """A dropout that does nothing."""
+    """Return the view for an inactive dropout."""
     training = node.args[2] if len(node.args) > 2 else node.kwargs.get("train", False)
     return None if training else (_first(node), [])
 
@@ -120,7 +120,9 @@ def _with_dims(least: int) -> Callable[[torch.fx.Node], Any]:
 
 
 def _with_rank(x: torch.fx.Node, least: int) -> View:
-    """What `torch.atleast_3d` and its like put in front, and behind for the third."""
+    """Return the view that `torch.atleast_3d` and similar functions create, with dims of 1 in front, or behind for the
+    third.
+    """
     rank = x.meta["val"].dim()
     before, behind = {1: 1, 2: 2, 3: 2}[least] - rank, max(0, least - max(rank, 2))
     calls = [(_ATEN.unsqueeze.default, 0)] * max(before, 0) + [(_ATEN.unsqueeze.default, -1)] * behind
@@ -128,7 +130,7 @@ def _with_rank(x: torch.fx.Node, least: int) -> View:
 
 
 def _permuted(node: torch.fx.Node) -> View | None:
-    """An einsum of one operand that sums nothing, with diagonals of the labels that it has twice."""
+    """Return the view for an einsum of one operand that sums nothing, with diagonals for repeated labels."""
     arguments: Any = node.args
     equation, operands = arguments[:2]
     found = view_labels(equation)
@@ -145,7 +147,7 @@ def _permuted(node: torch.fx.Node) -> View | None:
 
 
 def _broadcast(node: torch.fx.Node) -> list[View | None]:
-    """What has its shape already; PyTorch lets nobody write to the others, whose elements are one."""
+    """Return views for operands that already have the broadcast shape; PyTorch forbids writes to the others."""
     shapes = [result.shape for result in node.meta["val"]]
     return [
         (x, []) if list(map(str, x.meta["val"].shape)) == list(map(str, shape)) else None
@@ -172,7 +174,7 @@ def _is_unbind(node: torch.fx.Node) -> bool:
 
 
 def _select_rows(node: torch.fx.Node) -> None:
-    """Put a select in the place of each row that is taken out of the unbind `node`."""
+    """Replace each row taken from the unbind `node` by a select."""
     whole, dim = node.args[0], node.args[1] if len(node.args) > 1 else 0
     for row in list(node.users):
         row.target, row.args = _ATEN.select.int, (whole, dim, row.args[1])

@@ -1,4 +1,6 @@
-"""The conditions on sizes that a captured program holds for: told, kept in the metadata, and checked by the graph."""
+"""Conditions on sizes under which a captured program holds: reported, stored in the metadata, and checked by the
+graph.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.graph.size_checks import check_sizes, conditions_of, holds, in_words
+from convert.outcome.report import Report
 from convert.parity.inputs.size_guards import broken_guards, evaluate
-from convert.report import Report
 
 from ..torch_internals import schema_of
 from ..torch_internals.symbols import PythonPrinter, SymT, symbol_is_type
@@ -36,11 +38,11 @@ _BOUND = re.compile(r"(?P<name>\w+) (?P<sign>!=|>=|>|<=|<) (?P<number>\d+)")
 
 
 class SizeConditions:
-    """What sizes have to meet: bounds of dims by name, and conditions on several of them or of another kind.
+    """Conditions that sizes must meet: bounds of dims by name, and other conditions.
 
-    bounds, guards: all that capture found. checks: those of them that the graph checks, because another size would
-    give other numbers silently: what forward decides on in Python. What PyTorch's operators ask of sizes those of a
-    target ask as well. Where nobody saw the decisions (a program from a file) all is checked, as PyTorch does.
+    bounds, guards: all that capture found. checks: those that the graph checks, because other sizes would silently give
+    other numbers: forward's decisions in Python. Requirements of PyTorch's operators are also requirements of the
+    target's. If the decisions were not recorded (a program from a file), everything is checked, as PyTorch does.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class SizeConditions:
         self.unchecked: list[str] = []
 
     def _is_bound(self, text: str) -> bool:
-        """Take in a condition that is a bound of one dim; whether it is."""
+        """Record a condition if it is a bound of one dim; return whether it is."""
         found = _BOUND.fullmatch(text)
         pair = self.bounds.get(found["name"]) if found else None
         if not found or pair is None:
@@ -108,7 +110,7 @@ class SizeConditions:
         return True
 
     def note(self, report: Report) -> None:
-        """Tell the user what the converted model refuses."""
+        """Note which sizes the converted model refuses."""
         if shown := [text for text in self.texts if text not in self.untold]:
             at = f", at {', '.join(self.lines)}" if self.lines else ""
             where = f" with {self.way.text}" if self.way.known else ""
@@ -124,7 +126,7 @@ class SizeConditions:
             )
 
     def check_inputs(self, g: Graph, env: dict[torch.fx.Node, Any]) -> None:
-        """Let inputs in `env` fail for other sizes."""
+        """Make the inputs in `env` fail for other sizes."""
         asked = [*self.checks, *(text for _, text, _ in self.tied)]
         wanted = {name for text in asked for name in _NAME.findall(text)} - _FUNCTIONS
         places = {name: place for name, place in self._places(env).items() if name in wanted}
@@ -157,19 +159,19 @@ class SizeConditions:
                 self.checked.append(env[node])
 
     def check_output(self, g: Graph, value: ir.Value) -> ir.Value:
-        """`value`, which fails too where it depends on no input that does."""
+        """Return `value` so that it fails too if it depends on no input that does."""
         if self.fits is None or _depends(value, {id(v) for v in self.checked}):
             return value
         return check_sizes(g, value, self.fits, self.texts, self.way.only_there)
 
     def write_metadata(self, model: ir.Model) -> None:
-        """Note bounds and conditions in the model, for the report and for the inputs of a verification."""
+        """Write bounds and conditions into the model's metadata, for the report and the inputs of a verification."""
         model.metadata_props[DIMS_KEY] = json.dumps(self.bounds)
         if self.guards:
             model.metadata_props[GUARDS_KEY] = json.dumps(self.guards)
 
     def _refusal(self, condition: str) -> Unsupported:
-        """What is raised for a decision that the graph cannot check: for other sizes it would give other numbers."""
+        """Return the error for a decision that the graph cannot check, because other sizes would give other numbers."""
         at = f" at {', '.join(self.lines)}" if self.lines else ""
         return Unsupported(
             f"forward decides on sizes in Python{at}, and a graph cannot check whether {condition}",
@@ -181,7 +183,7 @@ class SizeConditions:
         self.texts.append(text)
 
     def _places(self, env: Mapping[torch.fx.Node, Any]) -> dict[str, tuple[torch.fx.Node, int]]:
-        """Where each named dim is to be had."""
+        """Return where each named dim can be read."""
         found: dict[str, tuple[torch.fx.Node, int]] = {}
         for node in self.inputs:
             if isinstance(env[node], ir.Value):
@@ -193,15 +195,16 @@ class SizeConditions:
 
 
 def decided_conditions(branches: Iterable[Branch], dims: Dims) -> dict[sympy.Basic, Branch]:
-    """Return the conditions under which forward decides as it did, in the names of the dims, each with its decision.
+    """Return the conditions of forward's decisions, in names of dims, each with its decision.
 
-    Raises `Unsupported` for one on sizes that no input tells. What data decide is not among them: PyTorch refuses to
-    decide on data, and what decides all the same (`patches/checks.py`, torch._check) says so itself.
+    Raises `Unsupported` for a condition on sizes that no input has. Conditions on data are not included: PyTorch
+    refuses to decide on data, and code that decides on it regardless (`patches/checks.py`, torch._check) reports it
+    itself.
     """
     found: dict[sympy.Basic, Branch] = {}
     for branch in branches:
         if branch.ties or (not branch.guarded and not short_lengths(branch)):
-            continue  # the dims of the inputs say it, or it goes this way for all lengths
+            continue  # implied by the dims of the inputs, or true for all lengths
         unknown = branch.condition.free_symbols - set(dims.symbols)
         if any(symbol_is_type(symbol, _OF_DATA) for symbol in unknown):
             continue
@@ -216,11 +219,11 @@ def decided_conditions(branches: Iterable[Branch], dims: Dims) -> dict[sympy.Bas
 
 
 _OF_DATA = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
-"""Symbols of numbers that a run computes, such as the count of nonzero elements."""
+"""Symbols of run-time numbers, such as the count of nonzero elements."""
 
 
 def in_order(condition: sympy.Basic) -> sympy.Basic:
-    """Return the condition with the sides of an equation in one order, so that it equals others that say the same."""
+    """Return the condition with the sides of an equation in canonical order, so that equal conditions compare equal."""
     if isinstance(condition, (sympy.Eq, sympy.Ne)):
         return condition.func(*sorted(condition.args, key=lambda side: (side.is_number, sympy.default_sort_key(side))))
     return condition
@@ -228,16 +231,16 @@ def in_order(condition: sympy.Basic) -> sympy.Basic:
 
 @lru_cache(1 << 10)
 def condition_texts(condition: sympy.Basic) -> list[str]:
-    """Return a condition in the names of the dims as Python has it, as bounds where it says no more."""
+    """Return a condition in names of dims as Python text, as bounds if these are equivalent."""
     return _as_bounds(printed(condition))
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way of several that forward takes: the sizes that a graph is for, where an If leads to it.
+    """One of several paths of forward: the sizes for which an If selects its graph.
 
-    known: conditions that hold there, in `names`, which are those of the dims of the inputs by their places. given:
-    equal dims that operators ask for, which no check needs to tell.
+    known: conditions that hold there, in `names`, which name the dims of the inputs by position. given: equal dims that
+    operators require, which no check needs to mention.
     """
 
     known: tuple[sympy.Basic, ...] = ()
@@ -246,12 +249,12 @@ class Way:
 
     @property
     def texts(self) -> list[str]:
-        """The conditions as Python has them."""
+        """Return the conditions as Python text."""
         return [text for c in self.known for text in condition_texts(c)]
 
     @property
     def text(self) -> str:
-        """All conditions as one, without those that the others on the same dim imply."""
+        """Return all conditions as one text, without those implied by others on the same dim."""
         left = self.texts
         for text in self.texts:
             if _follows(text, others := [t for t in left if t != text]):
@@ -260,7 +263,7 @@ class Way:
 
     @cached_property
     def all_known(self) -> set[sympy.Basic]:
-        """What is known, and what that makes of it that a dim is a number or another's."""
+        """Return the known conditions, and those that follow for dims that equal a number or another dim."""
         found = set(self.known)
         for equal in self.known:
             if isinstance(equal, sympy.Eq):
@@ -269,20 +272,20 @@ class Way:
         return found
 
     def settles(self, condition: sympy.Basic, least: int = 0) -> bool:
-        """Return whether the condition holds wherever this way is taken, for sizes of no less than `least`."""
+        """Return whether the condition holds for all sizes of this path that are at least `least`."""
         if condition in self.all_known or condition in self.given:
             return True
         return all(self.implies(text, least) for text in condition_texts(condition))
 
     def implies(self, text: str, least: int = 0) -> bool:
-        """Return whether all sizes of this way from `least` on meet a condition; False for one on several dims.
+        """Return whether all sizes of this path from `least` on meet a condition; False for one on several dims.
 
-        Every size is tried, as `_as_bounds` does.
+        Every size is tried, as in `_as_bounds`.
         """
         return _follows(text, [t for c in self.all_known for t in condition_texts(c)], least)
 
     def seems_to_imply(self, text: str, least: int = 1) -> bool:
-        """Return whether the sizes of this way from `least` on meet a condition, as far as small ones tell."""
+        """Return whether all sizes of this path from `least` on meet a condition, judging by small sizes."""
         known = [t for t in self.texts if names_in(t) & names_in(text)]
         names = sorted(names_in(text).union(*map(names_in, known)))
         if len(names) > _MOST_NAMES:
@@ -294,12 +297,12 @@ class Way:
         return True
 
     def only_there(self, text: str) -> str:
-        """Return a condition that says `text` of the sizes of this way, and nothing of others."""
+        """Return a condition that requires `text` only for the sizes of this path."""
         return f"not ({self.text}) or ({text})" if self.known else text
 
 
 def _with_words(text: str) -> str:
-    """A condition, and in brackets what to feed where that is easier to read: `h % 8 == 0 (h is a multiple of 8)`."""
+    """Return a condition with a readable explanation in brackets, if it helps: `h % 8 == 0 (h is a multiple of 8)`."""
     return text if in_words(text) == text else f"{text} ({in_words(text)})"
 
 
@@ -307,7 +310,7 @@ _SMALL, _MOST_NAMES = 10, 3
 
 
 def _follows(text: str, known: Iterable[str], least: int = 0) -> bool:
-    """Whether sizes of no less than `least` that meet what is known of a dim all meet a condition on that dim alone."""
+    """Return whether all sizes from `least` on that meet the known conditions on a dim meet another condition on it."""
     names = names_in(text)
     about = [sizes_met(t) for t in known if names_in(t) == names] if len(names) == 1 else []
     if not about:
@@ -317,16 +320,16 @@ def _follows(text: str, known: Iterable[str], least: int = 0) -> bool:
 
 @lru_cache(1 << 10)
 def sizes_met(text: str) -> frozenset[int]:
-    """Return those of `SIZES` that meet a condition on one dim; one that it cannot be computed for does not."""
+    """Return those of `SIZES` that meet a condition on one dim; an undefined result does not."""
     (name,) = names_in(text)
     return frozenset(size for size in SIZES if not broken_guards([text], {name: size}))
 
 
 def printed(expression: sympy.Basic) -> str:
-    """Return an expression of sizes as Python has it."""
+    """Return an expression of sizes as Python text."""
     try:
         return PythonPrinter().doprint(expression)
-    except NotImplementedError:  # of a function that PyTorch itself does not print
+    except NotImplementedError:  # from a function that PyTorch itself does not print
         return str(expression)
 
 
@@ -334,7 +337,7 @@ _ONE_SIZE = "give numbers for the dims in --input, or rewrite that line so that 
 
 
 def _counted(program: ExportedProgram, dims: Dims) -> Iterable[str]:
-    """What forward knows of a dim by the number of pieces that it cut it into."""
+    """Yield what forward knows about a dim because it split the dim into a counted number of pieces."""
     for length, each, count in unused_counts(program):
         length, each = (sympy.sympify(n if isinstance(n, int) else n.node.expr) for n in (length, each))
         if (length.free_symbols | each.free_symbols) <= set(dims.symbols):
@@ -343,7 +346,7 @@ def _counted(program: ExportedProgram, dims: Dims) -> Iterable[str]:
 
 
 def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
-    """A squeeze leaves out a dim of length 1, which gives another rank: dims that it leaves in are longer."""
+    """Yield conditions of squeezes: a dim of length 1 would be dropped, so dims that are kept are longer."""
     for node in program.graph.nodes:
         name = getattr(schema_of(node.target), "name", "")
         if name not in ("aten::squeeze", "aten::squeeze_", "aten::squeeze_copy"):
@@ -356,10 +359,11 @@ def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
 
 
 def _cut(program: ExportedProgram, dims: Dims, bounds: Mapping[str, Sequence[int | None]]) -> Iterable[str]:
-    """What slices between constants ask of a dynamic dim: whether a dim reaches their ends decides how long they are.
+    """Yield conditions of slices with constant bounds: their length depends on whether a dynamic dim reaches the
+    bounds.
 
-    `x[-2:]` has 2 rows of a batch of 2 or more, and 1 of a batch of 1. PyTorch notes some of it in the bounds of the
-    dim, and takes a dim to be 2 or more anyway.
+    `x[-2:]` has 2 rows for a batch of 2 or more, and 1 row for a batch of 1. PyTorch records part of this in the bounds
+    of the dim, and assumes 2 or more anyway.
     """
     for node in program.graph.nodes:
         name = getattr(schema_of(node.target), "name", "")
@@ -389,9 +393,10 @@ def _cut(program: ExportedProgram, dims: Dims, bounds: Mapping[str, Sequence[int
 def _sizes_that_keep(
     kept: int, part: slice, reached: int, low: int | None, high: int | None
 ) -> tuple[int | None, int | None]:
-    """The least and the greatest size of which `part` is `kept` long, around those that capture allows.
+    """Return the smallest and largest size for which `part` has length `kept`, around those that capture allows.
 
-    None for a side where every size does. Past twice the ends of `part` all sizes do the same.
+    A bound is None if all sizes on that side keep the length. Beyond twice the bounds of `part`, all sizes behave
+    equally.
     """
     limit = 2 * reached + 2
     if limit > 2**16:
@@ -409,7 +414,7 @@ def _sizes_that_keep(
 
 
 def _as_bounds(text: str) -> list[str]:
-    """A condition with fractions on one size as bounds of that size, where it holds between two; else as it is.
+    """Return a condition with fractions on one size as bounds, if it holds for a single range; else unchanged.
 
     Every size up to 4096 is tried, and powers of 2 beyond: `int(t * 0.5) > 2` is `t >= 6`.
     """
@@ -433,12 +438,12 @@ _FRACTIONS = re.compile(r"[^/]/[^/]|\d\.\d|\*\*|\b(math|torch)\.|\bround\(")
 
 
 def names_in(text: str) -> set[str]:
-    """The names of dims in a condition."""
+    """Return the names of dims in a condition."""
     return set(_NAME.findall(re.sub(r"\b(math|torch)\.\w+", "", text))) - _FUNCTIONS
 
 
 def _always_holds(text: str) -> bool:
-    """True for a condition on one size that all sizes up to 256 meet."""
+    """Return whether all sizes up to 256 meet a condition on one size."""
     names = set(_NAME.findall(text)) - _FUNCTIONS
     if len(names) != 1:
         return False
@@ -449,7 +454,7 @@ def _always_holds(text: str) -> bool:
 
 
 def _holds_within(text: str, bounds: Mapping[str, Sequence[int | None]]) -> bool:
-    """True for a condition on one size that every size between its bounds meets."""
+    """Return whether every size within its bounds meets a condition on one size."""
     names = set(_NAME.findall(text)) - _FUNCTIONS
     low, high = bounds.get(next(iter(names), ""), (None, None)) if len(names) == 1 else (None, None)
     if low is None or high is None or high - low > _TRIED:
@@ -462,11 +467,13 @@ def _holds_within(text: str, bounds: Mapping[str, Sequence[int | None]]) -> bool
 
 _OWN_SIZE = "_own_size"
 Tie = tuple[tuple[torch.fx.Node, int], str, bool]
-"""A dim of an input, what it is in the names of other dims, and whether a size of 1 or more may be another."""
+"""A dim of an input, its expression in the names of other dims, and whether sizes of 1 and more may differ from it."""
 
 
 def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims, way: Way) -> list[Tie]:
-    """Dims that have the symbol of an earlier one, or an expression of symbols, or one size on this way only."""
+    """Return the dims that have the symbol of an earlier dim, an expression of symbols, or a fixed size on this path
+    only.
+    """
     seen: set[sympy.Expr] = set()
     found: list[Tie] = []
     for node in inputs:
@@ -485,9 +492,9 @@ def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims, way: Way) -> li
 
 
 def dim_fact(dim: int | torch.SymInt, place: Place, dims: Dims, names: Mapping[Place, str]) -> sympy.Basic | None:
-    """Return what a capture says of a dim that has a name of its own in `names`: that it is one number, or another's.
+    """Return the equation by which a capture fixes a dim with its own name in `names`: to a number, or to another dim.
 
-    None where it says nothing.
+    None if there is no such equation.
     """
     if place not in names:
         return None
@@ -497,7 +504,7 @@ def dim_fact(dim: int | torch.SymInt, place: Place, dims: Dims, names: Mapping[P
 
 
 def _depends(value: ir.Value, on: set[int]) -> bool:
-    """True if one of the values with the ids `on` is needed for `value`."""
+    """Return whether one of the values with the ids `on` is needed for `value`."""
     seen: set[int] = set()
     left = [value]
     while left:
@@ -513,7 +520,7 @@ def _depends(value: ir.Value, on: set[int]) -> bool:
 
 
 def _read(node: ir.Node) -> list[ir.Value]:
-    """What a node reads, in its subgraphs too."""
+    """Return the values that a node reads, including in its subgraphs."""
     found = [v for v in node.inputs if v is not None]
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:

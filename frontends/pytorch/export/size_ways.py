@@ -1,9 +1,9 @@
-"""The ways that forward takes for different sizes as one graph: an If for each condition that it decides on.
+"""Builds one graph of the paths that forward takes for different sizes: an If for each condition that it decides on.
 
-A capture holds for the sizes that decide as its own do. For each condition that it holds under, the module is captured
-again with sizes that do not meet it, and an If on the sizes of the inputs chooses between the two graphs. What the
-other capture decides in turn is treated in the same way. Where there is no other capture, or its graph has other
-outputs, the condition stays a check: the graph fails when it runs for other sizes.
+A capture holds for sizes with the same decisions. The module is captured again for each condition, with sizes that do
+not meet it. An If on the sizes of the inputs selects one of the graphs. Decisions of the other capture are treated in
+the same way. If there is no other capture, or its graph has other outputs, the condition stays a check: the graph fails
+at run time for other sizes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, WAYS_KEY
 from convert.graph.size_checks import conditions_of, holds
 from convert.graph.values import known_dims, names_in_use
-from convert.notes import Note
+from convert.outcome.notes import Note
+from convert.outcome.report import Report
 from convert.parity.inputs.size_guards import sizes_meeting, value_of
-from convert.report import Report
 
 from ..inputs.examples import Call, resized_call
 from .both_ways import MOST_WAYS, ends_of, equal_values, join_equal_nodes, join_ways, joined
@@ -48,15 +48,15 @@ from .size_conditions import (
 )
 
 _MOST_TRIES = 2 * MOST_WAYS
-"""Captures that are tried: forward may raise an exception for the sizes of the other way."""
+"""Maximum number of attempted captures: forward may raise an exception for the sizes of the other path."""
 
 _Bounds = dict[str, list[int | None]]
 
 
 def read_size_ways(module: nn.Module, done: Capture, wanted: Mapping[Place, str], report: Report) -> ir.Model:
-    """Return the graph of a capture, with the other ways that the module takes for other sizes where they can be had.
+    """Return the graph of a capture, with the paths for other sizes as far as they can be captured.
 
-    wanted: the user's names for dims of inputs, by their places.
+    wanted: the user's names for dims of inputs, by position.
     """
     try:
         found = _SizeWays(module, done, wanted).read()
@@ -75,7 +75,7 @@ def read_size_ways(module: nn.Module, done: Capture, wanted: Mapping[Place, str]
 
 
 class _TooManyWays(Exception):
-    """There are more ways, or more tries to capture one, than one graph is made of."""
+    """Raised for more paths, or more attempts to capture one, than a graph should have."""
 
 
 @dataclass
@@ -89,7 +89,9 @@ class _Graph:
 
 
 class _SizeWays:
-    """The captures of one module; dims are told by the `names` of their places, whatever a capture makes of them."""
+    """The captures of one module; dims are identified by the `names` of their positions, whatever a capture calls
+    them.
+    """
 
     def __init__(self, module: nn.Module, base: Capture, wanted: Mapping[Place, str]) -> None:
         self.module, self.base = module, base
@@ -100,12 +102,12 @@ class _SizeWays:
             example, wish = base.call[label], base.call[label].wishes[place]
             self.sizes[name] = example.tensor.shape[place]
             self.bounds[name] = [wish.low or 1, wish.high]
-        # What operators ask, and no decision: they ask it of the converted model as well.
+        # Requirements of operators are no decisions: the converted model's operators have the same ones.
         self.given = frozenset() if ties_inputs(base.branches) else frozenset(self._facts(base))
         self.ways = self.tries = 1
 
     def read(self) -> _Graph | None:
-        """Return the graph of all ways, None where there is one only. Raises `_TooManyWays`."""
+        """Return the graph of all paths, None if there is only one. Raises `_TooManyWays`."""
         if not self._conditions(self.base):
             return None
         found = self._graph(self._way(()), self.base, frozenset())
@@ -131,7 +133,7 @@ class _SizeWays:
         return [fact for fact in facts if fact is not None]
 
     def _conditions(self, done: Capture) -> dict[sympy.Basic, str]:
-        """The conditions that a capture holds under, each with the line that asks for it."""
+        """Return the conditions that a capture holds under, each with the line that asks for it."""
         found = {c: branch.line for c, branch in decided_conditions(done.branches, self._dims(done)).items()}
         tied = ", ".join(dict.fromkeys(b.line for b in done.branches if b.ties))
         return found | {fact: tied for fact in self._facts(done) if fact not in self.given}
@@ -149,7 +151,8 @@ class _SizeWays:
         return _Graph(model, [(way, bounds | found, guards)], [], report.notes)
 
     def _graph(self, way: Way, done: Capture, kept: frozenset[sympy.Basic]) -> _Graph | None:
-        """Return the graph of a capture for the sizes of `way`; None where these are all, and there is no other way.
+        """Return the graph of a capture for the sizes of `way`; None if these are all sizes, and there is no other
+        path.
 
         kept: conditions that stay checks, because there is no graph for sizes that do not meet them.
         """
@@ -182,7 +185,7 @@ class _SizeWays:
         return whole
 
     def _other(self, here: Way, condition: sympy.Basic, kept: frozenset[sympy.Basic]) -> _Graph | None:
-        """Return the graph for the sizes of `here` that do not meet a condition; None where it cannot be had."""
+        """Return the graph for the sizes of `here` that do not meet a condition; None if it cannot be captured."""
         way = self._way((*here.known, in_order(sympy.Not(condition))))
         call = self._call(way) if self._decide(Graph(), condition, "") is not None else None
         if call is None:
@@ -199,7 +202,7 @@ class _SizeWays:
             found = self._graph(way, done, kept)
         except _TooManyWays:
             raise
-        except Exception:  # whatever forward raises for sizes of the other way, or torch.export, or a rule
+        except Exception:  # whatever forward, torch.export or a rule raises for sizes of the other path
             return None
         if found is not None:
             found.notes[:0] = report.notes
@@ -208,7 +211,7 @@ class _SizeWays:
     # -- sizes --------------------------------------------------------------------------------------------------------
 
     def _call(self, way: Way) -> Call | None:
-        """Return the base's call with sizes of this way; None where none are found within the user's bounds."""
+        """Return the base call with sizes of this path; None if none are found within the user's bounds."""
         for least in (2, 1):
             bounds = {n: [_at_least(low, least, high), high] for n, (low, high) in self.bounds.items()}
             sizes = sizes_meeting(self.sizes, way.texts, bounds)
@@ -218,9 +221,9 @@ class _SizeWays:
         return None
 
     def _is_only_size(self, way: Way, name: str, size: int) -> bool:
-        """Return whether the conditions of a way on this dim alone leave no other size of 2 and more.
+        """Return whether the path's conditions on this dim alone leave no other size of 2 and more.
 
-        torch.export refuses to have such a dim dynamic.
+        torch.export refuses to make such a dim dynamic.
         """
         low, high = self.bounds[name]
         texts = [t for c in way.all_known for t in condition_texts(c) if names_in(t) == {name}]
@@ -230,7 +233,7 @@ class _SizeWays:
     # -- the graph ----------------------------------------------------------------------------------------------------
 
     def _join(self, whole: _Graph, other: _Graph, condition: sympy.Basic, line: str) -> None:
-        """Change the graph `whole` into one that does what `other` does for sizes that do not meet the condition."""
+        """Change the graph `whole` to do what `other` does for sizes that do not meet the condition."""
         model = whole.model
         whole.limits += other.limits
         whole.notes += [note for note in other.notes if note not in whole.notes]
@@ -263,7 +266,7 @@ class _SizeWays:
     def _decide(
         self, g: Graph, condition: sympy.Basic, line: str, inputs: Mapping[str, ir.Value] | None = None
     ) -> ir.Value | None:
-        """Write whether the sizes of the inputs meet a condition; None where a graph cannot tell."""
+        """Emit whether the sizes of the inputs meet a condition; None if a graph cannot express it."""
         texts, sizes = condition_texts(condition), dict[str, ir.Value]()
         with g.at(Location("decision on sizes", source=line)):
             for (label, place), name in self.names.items():
@@ -280,9 +283,10 @@ class _SizeWays:
 
 
 def _is_one_of_many(condition: sympy.Basic) -> bool:
-    """Whether a number that Python wanted is one of more than there may be ways: all that is known of it is its value.
+    """Return whether a number that Python needed could have more values than there may be paths: only its value is
+    known.
 
-    Asked of conditions that say what an expression is.
+    For conditions that state the value of an expression.
     """
     if not isinstance(condition, sympy.Eq):
         return True
@@ -308,9 +312,9 @@ def _input_shapes(done: Capture) -> list[tuple[str, torch.Tensor]]:
 
 
 def _names_of_places(base: Capture, wanted: Mapping[Place, str]) -> dict[Place, str]:
-    """Return a name for each dynamic dim of the inputs, but for those that the user says to be sums of others.
+    """Return a name for each dynamic dim of the inputs, except for those that the user declares as sums of others.
 
-    Dims that the capture found to be alike have one name where the user gave them one, or where no decision tells.
+    Dims that the capture found equal share a name if the user gave them one, or if no decision distinguishes them.
     """
     dims, decided = Dims(choose_dim_names(_input_shapes(base), wanted)), ties_inputs(base.branches)
     found: dict[Place, str] = {}
@@ -337,7 +341,7 @@ def _have_same_outputs(model: ir.Model, other: ir.Model) -> bool:
 
 
 def _write_limits(found: _Graph) -> None:
-    """Write the bounds and conditions of all ways, as what each way says of the sizes that it is taken for."""
+    """Write the bounds and conditions of all paths, each restricted to the sizes of its path."""
     named = {str(d) for v in found.model.graph.inputs for d in known_dims(v) or () if not isinstance(d, int)}
     hull: _Bounds = {}
     for _, bounds, _ in found.limits:
@@ -351,7 +355,7 @@ def _write_limits(found: _Graph) -> None:
             for name, (low, high) in bounds.items()
             if name in named
         }
-        # What a capture says of the sizes that a way is for may follow from its lengths being 2 and more.
+        # A capture's facts about a path's sizes may only follow from its assumption of lengths of 2 and more.
         texts = [text for text in conditions_of(narrower, conditions) if not way.seems_to_imply(text, 2)]
         guards |= {way.only_there(text): None for text in texts}
     notes = found.model.metadata_props

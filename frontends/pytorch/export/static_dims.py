@@ -1,4 +1,6 @@
-"""Dims that nobody asked to be dynamic become static where the model does not convert otherwise, and a note says so."""
+"""Makes dims static that the user did not ask to be dynamic, if the model does not convert otherwise; a note says
+so.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from convert.errors import ConvertError, Unsupported, UsageError
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..inputs.examples import Call, Example
 from ..rules import torch_op
@@ -17,11 +19,11 @@ Place = tuple[str, int]
 """A dim of an input: the input's name and the dim's index."""
 
 _MOST_GROUPS = 4
-"""How many groups of dims are tried one by one; each try is a capture."""
+"""Maximum number of groups of dims that are tried one by one; each attempt is a capture."""
 
 
 def fixed_example(example: Example, places: Collection[int]) -> Example:
-    """The example with the dims at `places` no longer wished dynamic, at the length that they then should have."""
+    """Return the example with the dims at `places` static, each at the length that it should then have."""
     tensor = example.tensor
     for place in places:
         fixed = example.wishes[place].fixed if place in example.wishes else None
@@ -30,17 +32,17 @@ def fixed_example(example: Example, places: Collection[int]) -> Example:
 
 
 def with_static_dims(call: Call, static: Collection[Place]) -> Call:
-    """The call with the dims `static`, which nobody asked to be dynamic, no longer so."""
+    """Return the call with the dims `static`, which the user did not ask to be dynamic, made static."""
     return {name: fixed_example(e, [p for p in e.wishes if (name, p) in static]) for name, e in call.items()}
 
 
 def read_with_static_dims(
     attempt: Callable[[Collection[Place], Report], ir.Model], call: Call, report: Report, error: ConvertError
 ) -> ir.Model:
-    """The model that `attempt` gives with fewer dynamic dims, after it raised `error` with all of them dynamic.
+    """Return the result of `attempt` with fewer dynamic dims, after it raised `error` with all of them dynamic.
 
-    Only dims that nobody asked for are given up, and of these no more than needed: where all of them static convert,
-    those of one input at a time are tried. Raises `error` where nothing helps.
+    Only dims that the user did not ask for are made static, and no more than needed: if all of them static help, the
+    dims of one input at a time are tried. Raises `error` if nothing helps.
     """
     groups = _free_groups(call)
     if not groups or _is_without_rule(error):
@@ -71,7 +73,7 @@ def read_with_static_dims(
 def _try(
     attempt: Callable[[Collection[Place], Report], ir.Model], static: Collection[Place], report: Report
 ) -> tuple[ir.Model, Report] | None:
-    """What an attempt gives, with a report that has the notes of this attempt only; None where it is refused."""
+    """Return the result of an attempt, and a report with its notes only; None if it is refused."""
     scratch = replace(report, notes=list(report.notes))
     try:
         return attempt(static, scratch), scratch
@@ -80,18 +82,18 @@ def _try(
 
 
 def _free_groups(call: Call) -> list[list[Place]]:
-    """The dims that may be given up, those of one input together, its first dim (the batch) apart from the others."""
+    """Return the dims that may become static, grouped by input, with the first dim (the batch) separate."""
     groups: dict[tuple[str, bool], list[Place]] = {}
     for name, example in call.items():
         for place, wish in example.wishes.items():
             if not wish.required:
                 groups.setdefault((name, place == 0), []).append((name, place))
-    # Of a vector of one element it is least certain that it has an element for each row.
+    # A vector of one element is the least likely to have one element per row.
     return sorted(groups.values(), key=lambda group: call[group[0][0]].tensor.dim() > 1)
 
 
 def _is_without_rule(error: ConvertError) -> bool:
-    """True where operators are lacking, which no size changes."""
+    """Return whether operators are lacking, which no size changes."""
     problems = error.problems if isinstance(error, Unsupported) else ()
     return any(p.at.operator and p.at.operator not in torch_op for p in problems)
 

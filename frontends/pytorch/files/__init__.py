@@ -1,1 +1,1 @@
-"""PyTorch's files: which are safe to load, and what is in them."""
+"""PyTorch's files: whether they are safe to load, and what they contain."""

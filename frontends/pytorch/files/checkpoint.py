@@ -1,4 +1,4 @@
-"""Reads the weights of a checkpoint, and whatever lies beside them as data that nobody interprets."""
+"""Reads the weights of a checkpoint; other content is data that nobody interprets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NESTED = (
     "state_dict", "model_state_dict", "model_state", "model", "module", "net", "network", "params", "generator",
     "weights", "ema", "model_ema", "params_ema", "state_dict_ema", "ema_state_dict", "model_ema_state_dict",
 )  # fmt: skip
-"""The keys under which checkpoints keep weights or a module, in the order they are looked at; averages come last."""
+"""Keys under which checkpoints keep weights or a module, in search order; averages come last."""
 
 _DATA_FUNCTIONS = frozenset((
     "numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar", "numpy.core.multiarray._reconstruct",
@@ -30,11 +30,11 @@ _DATA_FUNCTIONS = frozenset((
     *(f"pathlib{local}.{pure}{kind}Path" for local in ("", "._local") for pure in ("", "Pure")
       for kind in ("", "Posix", "Windows")),
 ))  # fmt: skip
-"""What pickles call to make plain data of Python and numpy."""
+"""Functions that pickles call to create plain data of Python and numpy."""
 
 
 class Unread:
-    """Stands for an object beside the weights: its class was not imported, and its state is not looked at."""
+    """Replaces an object other than weights: its class was not imported, and its state is not examined."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return super().__new__(cls)
@@ -47,24 +47,25 @@ class Unread:
 
 
 class _UnreadDict:
-    """Stands for a class of dicts: what is made is a plain one."""
+    """Replaces a class of dicts: a plain dict is created."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return OrderedDict()
 
 
 class _UnreadList:
-    """Stands for a class of lists: what is made is a plain one."""
+    """Replaces a class of lists: a plain list is created."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return []
 
 
 def stand_ins(pickle: Pickle) -> list[tuple[Any, str]]:
-    """For `torch.serialization.safe_globals`: what stands for each class beside the weights, so that none is imported.
+    """Return placeholder classes for objects that are not weights, for `torch.serialization.safe_globals`; nothing is
+    imported.
 
-    Functions that make no data, and classes of Python's own library, are left out when the pickle calls them: the
-    restricted unpickler refuses the file over these.
+    Functions that do not create data, and classes of Python's standard library, get no placeholder, so the restricted
+    unpickler refuses a file that calls them.
     """
     filled = {item.of: item.items for item in _objects(pickle.top) if item.items}
     found = []
@@ -73,21 +74,23 @@ def stand_ins(pickle: Pickle) -> list[tuple[Any, str]]:
             continue
         items = filled.get(name, [])
         pairs = bool(items) and all(isinstance(item, tuple) and len(item) == 2 for item in items)
-        # Classes of their own for each name: a pickle can hold two, and one may not be taken for the other.
+        # A separate class per name: a pickle can have two, and they must not be confused.
         base = _UnreadDict if pairs else _UnreadList if items else Unread
         found.append((type(base.__name__, (base,), {}), name))
     return found
 
 
 def _makes_data(name: str) -> bool:
-    """True for a function of plain data, and for a class (by its spelling) of a library that is not Python's."""
+    """Return whether a name is a function of plain data, or (by its spelling) a class of a library other than
+    Python's.
+    """
     place, _, last = name.rpartition(".")
     foreign = place.split(".")[0] not in {*sys.stdlib_module_names, "torch", "builtins", "__builtin__", ""}
     return name in _DATA_FUNCTIONS or (foreign and last[:1].isupper())
 
 
 def _objects(top: Any) -> Iterator[PickledObject]:
-    """Every object of a pickle, each once."""
+    """Yield every object of a pickle, each once."""
     seen: set[int] = set()
     waiting: list[Any] = [top]
     while waiting:
@@ -101,7 +104,9 @@ def _objects(top: Any) -> Iterator[PickledObject]:
 
 
 def hyper_parameters(thing: Any) -> dict[str, Any]:
-    """The arguments that Lightning keeps beside the weights of a module, by name: those that are plain data."""
+    """Return the arguments that Lightning stores with the weights of a module, by name, as far as they are plain
+    data.
+    """
     given = thing.get("hyper_parameters") if isinstance(thing, Mapping) else None
     return {k: v for k, v in given.items() if isinstance(k, str) and _is_plain(v)} if type(given) is dict else {}
 
@@ -115,17 +120,17 @@ def _is_plain(value: Any) -> bool:
 
 
 def state_dicts(thing: Any, depth: int = 3) -> Iterator[tuple[str, Mapping[str, torch.Tensor]]]:
-    """The dicts of tensors in what a checkpoint holds, each with its place (`state_dict`, `ema.module`), likely first.
+    """Yield the dicts of tensors in a checkpoint, each with its path (`state_dict`, `ema.module`), likely ones first.
 
-    One inside of another is none of its own.
+    A dict inside such a dict is not separate.
     """
     yield from _nested(thing, _is_state, "", depth, set())
 
 
 def nested_modules(thing: Any) -> dict[str, torch.nn.Module]:
-    """Return the modules that a checkpoint holds by their places (`ema.module`), likely first; the file itself is "".
+    """Return the modules in a checkpoint by their paths (`ema.module`), likely ones first; the file itself is "".
 
-    A module that is there twice has its first place. Losses are left out where there is another module.
+    A module that occurs twice has its first path. Losses are left out if there is another module.
     """
     found: dict[int, tuple[str, torch.nn.Module]] = {}
     for place, module in _nested(thing, lambda value: isinstance(value, torch.nn.Module), "", 3, set()):
@@ -137,9 +142,9 @@ def nested_modules(thing: Any) -> dict[str, torch.nn.Module]:
 def _nested(
     thing: Any, wanted: Callable[[Any], bool], place: str, depth: int, seen: set[tuple[int, int]]
 ) -> Iterator[tuple[str, Any]]:
-    """What is wanted, with its place; `seen` are the dicts that were gone through at each depth.
+    """Yield the wanted objects with their paths; `seen` are the dicts already visited at each depth.
 
-    A pickle can hold one dict a thousand times, and that one the next one.
+    A pickle can contain one dict a thousand times, which contains the next one a thousand times.
     """
     if wanted(thing):
         yield place, thing
@@ -161,7 +166,7 @@ def _is_state(value: Any) -> bool:
 
 
 def tensors_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The entries that are tensors: extra state of modules and counters are left out.
+    """Return the entries that are tensors; extra state of modules and counters are left out.
 
     A pickle can give an OrderedDict an attribute called `items`.
     """
@@ -169,11 +174,11 @@ def tensors_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def is_average(place: str) -> bool:
-    """True for the place of weights averaged over training."""
+    """Return whether a path is that of weights averaged over training."""
     return any("ema" in part.split("_") or part.startswith("ema") for part in place.lower().split("."))
 
 
 def places_note(places: Iterable[str]) -> str:
-    """How a note lists them."""
+    """Return how a note lists paths."""
     names = [place or "the file itself" for place in places]
     return ", ".join(names[:8]) + (" …" if len(names) > 8 else "")

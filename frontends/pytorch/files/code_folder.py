@@ -1,4 +1,4 @@
-"""Loads a folder of PyTorch code, which is executed for it: what this run has written, or what the user trusts."""
+"""Loads a folder of PyTorch code by executing it, if this run has written it or the user trusts it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import torch
 from safetensors.torch import load_file
 
 from convert.errors import BadInput, UnsafeInput
-from convert.source import Source
+from convert.request.source import Source
 
 
 def load_code(source: Source, trust: bool) -> torch.nn.Module:
-    """`Model()` of `model.py` with the weights of `model.safetensors`; a single output has the name that it says.
+    """Return `Model()` of `model.py` with the weights of `model.safetensors`; a single output has the name that it
+    declares.
 
-    Raises `UnsafeInput` for code that neither this run has written nor the user trusts, `BadInput` for code that fails.
+    Raises `UnsafeInput` for code that neither this run has written nor the user trusts, and `BadInput` for code that
+    fails.
     """
     folder = source.file
     if not source.own and not trust:
@@ -33,7 +35,7 @@ def load_code(source: Source, trust: bool) -> torch.nn.Module:
         spec.loader.exec_module(code)
         module: torch.nn.Module = code.Model()
         module.load_state_dict(load_file(folder / "model.safetensors"))
-    except Exception as error:  # of any kind: it is anyone's code
+    except Exception as error:  # any exception, because the code is arbitrary
         raise BadInput(f"{folder} does not load: {type(error).__name__}: {error}", hint="write it again") from error
     finally:
         sys.dont_write_bytecode = writes
@@ -44,7 +46,7 @@ def load_code(source: Source, trust: bool) -> torch.nn.Module:
 
 
 def _name_output(module: torch.nn.Module, name: str) -> None:
-    """Let forward return its one tensor under its name."""
+    """Make forward return its single tensor under its name."""
     forward = module.forward
 
     @functools.wraps(forward)

@@ -1,7 +1,7 @@
-"""Declares the custom operators that a file names and nobody has registered, so that the file can be read.
+"""Declares custom operators that a file names but nobody has registered, so that the file can be read.
 
-Only the rules need them, which go by the name and the schema; a package that is installed registers its own, and then
-the source can be run as well.
+Only the rules need them, by name and schema. An installed package registers its own, and then the source can be run as
+well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PACKAGES = {
     "torchao": "torchao",
     "torchaudio": "torchaudio",
 }
-"""What registers the operators of a namespace when it is imported; only these are, and only if a file names them."""
+"""The packages that register the operators of a namespace; only these are imported, and only if a file names them."""
 
 _REGION = "Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
 _BLOCKS = "SymInt[] block_size, Tensor scale, Tensor? zero_point"
@@ -49,14 +49,14 @@ _libraries: dict[str, torch.library.Library] = {}
 
 
 def declare_operators(names: Iterable[str]) -> list[str]:
-    """Make the operators `names` ("torchvision::nms") known to PyTorch; returns those that stay unknown.
+    """Declare the operators `names` to PyTorch, such as `torchvision::nms`; return those that stay unknown.
 
-    A declaration lasts as long as the process, because PyTorch's operators cannot be taken back safely.
+    A declaration lasts as long as the process, because PyTorch's operators cannot be unregistered safely.
     """
     missing = sorted({name for name in names if not _is_known(name)})
     for package in sorted({_PACKAGES[n] for n in map(_namespace, missing) if n in _PACKAGES}):
         if _is_installed(package):
-            with suppress(Exception):  # an installation that is broken is as good as none
+            with suppress(Exception):  # a broken installation counts as a missing one
                 importlib.import_module(package)
     for name in missing:
         if not _is_known(name) and name in _SCHEMAS:

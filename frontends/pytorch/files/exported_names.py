@@ -1,8 +1,8 @@
-"""Holds the texts of an exported program that PyTorch writes Python of to names, sizes and conditions on them.
+"""Checks texts of an exported program from which PyTorch generates Python code: names, sizes and conditions only.
 
-`torch.fx` makes the text of a function out of a graph and executes it: names of values stand in it as the archive has
-them, names of attributes between quotes, conditions (`guards_code`) as they are. A name with a call in it is a call.
-The structure of inputs (`in_spec`) may name a module to be imported, for a default or an enumeration in it.
+`torch.fx` generates and executes the source of a function for a graph. It contains names of values as in the archive,
+names of attributes in quotes, and conditions (`guards_code`) unchanged. A name that contains a call would be executed.
+The structure of inputs (`in_spec`) may name a module to import, for a default or an enumeration.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 _NAMES = frozenset(("name", "as_name"))
-"""Keys of what the functions call their values and arguments."""
+"""Keys of names of values and arguments in the generated functions."""
 _VALUES = re.compile(r"(tensor|sym_int|sym_float|sym_bool|custom_obj|opaque_obj)_values")
-"""Keys of tables by such names."""
+"""Keys of tables indexed by such names."""
 _ATTRIBUTES = re.compile(r"fqn|target|\w+_fqn|\w+_name|\w+_to_mutate")
-"""Keys of names of attributes, which stand between quotes where they are no plain ones."""
+"""Keys of attribute names, which are quoted if they are not plain."""
 _SPECS = frozenset(("in_spec", "out_spec"))
 _NUMBERS = frozenset(("min_val", "max_val", "as_int"))
 _QUOTABLE = re.compile(r"[^\"'\\{}()\[\]=;\x00-\x1f]*")
@@ -30,7 +30,7 @@ _FUNCTIONS = frozenset(
      "CeilToInt", "FloorToInt", "TruncToInt", "RoundToInt", "IntTrueDiv", "FloatTrueDiv", "Eq", "Ne", "Lt", "Le", "Gt",
      "Ge", "And", "Or", "Not")
 )  # fmt: skip
-"""What conditions are written with, besides the sizes of inputs."""
+"""Names that conditions may use, besides the sizes of inputs."""
 _CONDITION = (
     ast.Expression, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Subscript, ast.Attribute, ast.Name,
     ast.Constant, ast.Load, ast.boolop, ast.unaryop, ast.cmpop, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv,
@@ -39,7 +39,7 @@ _CONDITION = (
 
 
 def findings(content: Any) -> Iterator[str]:
-    """What in a JSON document of an archive could become code, in words."""
+    """Yield descriptions of what in a JSON document of an archive could become code."""
     pending = [content]
     while pending:
         item = pending.pop()
@@ -71,17 +71,17 @@ def _entry_findings(key: str, value: Any) -> Iterator[str]:
 
 
 def is_name(text: Any) -> bool:
-    """Whether it is the name of a variable, or empty."""
+    """Return whether a text is the name of a variable, or empty."""
     return isinstance(text, str) and (not text or (text.isidentifier() and not keyword.iskeyword(text)))
 
 
 def is_attribute(text: str) -> bool:
-    """Whether a name stays one when it is put between quotes."""
+    """Return whether a text remains a name when it is put in quotes."""
     return _QUOTABLE.fullmatch(text) is not None
 
 
 def is_condition(text: Any) -> bool:
-    """Whether it compares sizes of inputs and numbers, and does nothing else."""
+    """Return whether a text only compares sizes of inputs and numbers."""
     try:
         tree = ast.parse(text, mode="eval") if isinstance(text, str) and len(text) < 10_000 else None
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -107,7 +107,7 @@ def _may_be_in_condition(node: ast.AST) -> bool:
 
 
 def _spec_findings(text: str) -> Iterator[str]:
-    """What is wrong with the structure of inputs or outputs: JSON, with JSON in the texts that its contexts are."""
+    """Yield what is wrong with the structure of inputs or outputs: JSON, with JSON texts as contexts."""
     pending: list[Any] = [text]
     while pending:
         item = pending.pop()

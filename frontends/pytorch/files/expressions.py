@@ -1,4 +1,4 @@
-"""How large an expression of sizes may become in sympy, told from its text before sympy computes with it."""
+"""Bounds how large an expression of sizes may become in sympy, from its text, before sympy evaluates it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _LARGEST_EXPONENT = 64
 
 
 class TooLarge(Exception):
-    """The expression makes numbers, or sums, that take for ever."""
+    """Raised for an expression whose numbers or sums would take forever."""
 
 
 def check_cost(tree: ast.Expression) -> None:
-    """Raise `TooLarge` where numbers of the expression have too many digits, or its product too many terms."""
+    """Raise `TooLarge` if numbers of the expression have too many digits, or its expansion too many terms."""
     _measure(tree.body)
 
 
 def _measure(node: ast.AST) -> tuple[int, int]:
-    """Bits that the value of an expression has at most, and the terms of its sum. Raises `TooLarge`."""
+    """Return the maximum number of bits of an expression's value, and of terms of its sum. Raises `TooLarge`."""
     name, operands = _operation(node)
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
-            raise TooLarge  # `Symbol` has its own way, and nothing else takes text
+            raise TooLarge  # `Symbol` is handled separately; no other function takes text
         bits, terms = _bits(node.value), 1
     elif not operands:
         bits, terms = _SYMBOL_BITS, 1
@@ -59,7 +59,7 @@ def _measure_power(name: str, operands: list[ast.AST]) -> tuple[int, int]:
 
 
 def _operation(node: ast.AST) -> tuple[str, list[ast.AST]]:
-    """The name of what is done, and what it is done with; no operands of a name or a symbol."""
+    """Return the name of an operation and its operands; no operands for a name or a symbol."""
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         for keyword in node.keywords:  # assumptions of symbols, and the precision of a Float
@@ -83,7 +83,7 @@ def _is_symbol(node: ast.AST) -> bool:
 
 
 def _number(node: ast.AST) -> float | None:
-    """A number that is written down, as a literal or as Integer(2), Rational(1, 2) or -1."""
+    """Return a literal number, including Integer(2), Rational(1, 2) and -1."""
     if isinstance(node, ast.UnaryOp):
         inner = _number(node.operand)
         return None if inner is None else -inner

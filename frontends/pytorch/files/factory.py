@@ -1,4 +1,4 @@
-"""Builds the module that a file of weights belongs to, by the factory that the user names, and fills it."""
+"""Builds the module for a file of weights by the user's factory, and loads the weights into it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import torch
 
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.missing import near_path
-from convert.fixed_values import parse_model_args
 from convert.nearest import names_hint, nearest
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.given_inputs import parse_model_args
+from convert.request.options import Options
+from convert.request.source import Source
 
 from .checkpoint import is_average, places_note, tensors_of
 from .weight_names import USUAL, Match, match_names, needed_names, rename_weights, shortened_names
@@ -34,10 +34,10 @@ def build_with_factory(
     options: Options,
     report: Report,
 ) -> torch.nn.Module:
-    """The module of `--model` with the first of `states` (place in the file, weights by name) that fits it.
+    """Return the module of `--model` with the first of `states` (path in the file, weights by name) that fits it.
 
-    `arguments` are those that the file says it was made with: the factory gets what it has parameters for.
-    Raises `UsageError` without a factory, `BadInput` where no weights fit.
+    `arguments` are those that the file says it was created with; the factory gets those that it has parameters for.
+    Raises `UsageError` without a factory, `BadInput` if no weights fit.
     """
     if not options.model:
         raise UsageError(
@@ -49,7 +49,7 @@ def build_with_factory(
         raise UsageError(f"--model {options.model} gave a {type(module).__name__}, not a torch.nn.Module")
     matches = [(place, tensors, match_names(module, tensors)) for place, tensors in _distinct(states)]
     fitting = [row for row in matches if row[2].complete]
-    # Weights as they were trained, rather than their average.
+    # Prefer the trained weights to their average.
     fitting.sort(key=lambda row: is_average(row[0]))
     place, state, match = fitting[0] if fitting else matches[0]
     if not match.complete:
@@ -68,9 +68,9 @@ def build_with_factory(
 
 
 def _made_module(make: Callable[..., Any], arguments: Mapping[str, Any], options: Options, report: Report) -> Any:
-    """What the factory gives, called with the user's arguments and those that the file holds.
+    """Return the result of the factory, called with the user's arguments and those in the file.
 
-    Raises `UsageError` where it asks for others.
+    Raises `UsageError` if it needs others.
     """
     parameters = _parameters(make)
     if parameters is None:
@@ -97,7 +97,7 @@ def _made_module(make: Callable[..., Any], arguments: Mapping[str, Any], options
 
 
 def _parameters(make: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """The parameters of a callable, None where Python cannot tell."""
+    """Return the parameters of a callable, None if Python cannot tell."""
     try:
         return list(inspect.signature(make).parameters.values())
     except (TypeError, ValueError):
@@ -105,7 +105,7 @@ def _parameters(make: Callable[..., Any]) -> list[inspect.Parameter] | None:
 
 
 def _arguments_hint(options: Options) -> str:
-    """What a hint adds where the factory has parameters, which may make the architecture another one."""
+    """Return an addition to a hint if the factory has parameters, which may change the architecture."""
     parameters = _parameters(factory(options.model)) or []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return f", or give its arguments: --model-arg {names[0]}=VALUE (it takes {', '.join(names[:12])})" if names else ""
@@ -121,10 +121,10 @@ def _called(make: Callable[..., Any], given: Mapping[str, Any], options: Options
 
 
 def _loads_by_itself(module: torch.nn.Module, states: Sequence[tuple[str, Mapping[str, Any]]], report: Report) -> bool:
-    """Whether the module's own loading takes the names: it may rename those of older versions (`weight_norm`).
+    """Return whether the module's own loading accepts the names: it may rename those of older versions (`weight_norm`).
 
-    It may also have weights that are no tensors (packed ones of quantized layers). Where it does, the module is filled;
-    what does not fit is told of the names as they are.
+    It may also accept weights that are no tensors (packed ones of quantized layers). If it does, the module is loaded;
+    otherwise mismatches are reported with the original names.
     """
     for place, state in states:
         names = shortened_names(state)
@@ -132,7 +132,7 @@ def _loads_by_itself(module: torch.nn.Module, states: Sequence[tuple[str, Mappin
             given = {s.removeprefix(prefix): state[n] for s, n in names.items() if s.startswith(prefix)}
             try:
                 found = module.load_state_dict(given, strict=False, assign=True)
-            except (RuntimeError, LookupError, TypeError, ValueError, AttributeError):  # its code is not ours
+            except (RuntimeError, LookupError, TypeError, ValueError, AttributeError):  # arbitrary code of the user
                 continue
             lacking = set(found.missing_keys) & needed_names(module)
             if given and not lacking and not found.unexpected_keys:
@@ -148,7 +148,9 @@ def _loads_by_itself(module: torch.nn.Module, states: Sequence[tuple[str, Mappin
 def _in_one_dtype(
     module: torch.nn.Module, weights: Mapping[str, torch.Tensor], report: Report
 ) -> Mapping[str, torch.Tensor]:
-    """The weights as they are; of several floating dtypes in those of the module, as PyTorch loads them."""
+    """Return the weights unchanged, or, for several floating-point dtypes, in those of the module, as PyTorch loads
+    them.
+    """
     if len({t.dtype for t in weights.values() if t.is_floating_point()}) < 2:
         return weights
     own = {name: t.dtype for name, t in module.state_dict().items() if t.is_floating_point()}
@@ -179,9 +181,9 @@ def _unfit_error(source: Source, options: Options, match: Match) -> BadInput:
 
 
 def _note_choice(places: Sequence[str], place: str, match: Match, report: Report) -> None:
-    """Say which of the file's weights were taken, and what of their names was left out or put on.
+    """Note which of the file's weights were used, and which prefixes were removed or added.
 
-    Raises `BadInput` where the weights are there twice, under prefixes that do not tell which is meant.
+    Raises `BadInput` if the weights occur twice, under prefixes that do not show which ones are wanted.
     """
     if match.rivals and match.prefix not in USUAL:
         raise BadInput(
@@ -209,7 +211,7 @@ def _note_choice(places: Sequence[str], place: str, match: Match, report: Report
 
 
 def factory(text: str) -> Callable[[], Any]:
-    """The callable that `pkg.mod:name` or `file.py:name` names. Raises `UsageError` if it cannot be found.
+    """Return the callable that `pkg.mod:name` or `file.py:name` names. Raises `UsageError` if it cannot be found.
 
     Importing it runs the user's own code, which is what `--model` asks for.
     """
@@ -263,7 +265,7 @@ def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
 
 
 def _without_call(place: str, call: str) -> str:
-    """The hint for `net.py:Net(num_classes=9)`: the same as options."""
+    """Return the hint for `net.py:Net(num_classes=9)`: the same as options."""
     name = call.partition("(")[0]
     try:
         tree = ast.parse(call, mode="eval").body
@@ -283,11 +285,11 @@ def _without_call(place: str, call: str) -> str:
 
 
 def _own_code_error(what: str, error: Exception) -> UsageError:
-    """For an exception in code of the user's: what it was, and in which line."""
+    """Return an error for an exception in the user's code: what it was, and in which line."""
     if isinstance(error, SyntaxError):
         place = f"{error.filename}:{error.lineno}"
     else:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{frame.filename}:{frame.lineno}"
     text = " ".join(str(error).split())[:400]
-    return UsageError(f"{what} failed with {type(error).__name__}: {text}, at {place}", hint="mend it there")
+    return UsageError(f"{what} failed with {type(error).__name__}: {text}, at {place}", hint="correct it there")

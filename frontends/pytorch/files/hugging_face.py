@@ -1,4 +1,4 @@
-"""Loads a local folder of a Hugging Face model through transformers, with a forward that takes and gives tensors."""
+"""Loads a local folder of a Hugging Face model through transformers, with a forward that takes and returns tensors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit,
 from convert.extras import install_command
 from convert.files.sniff import sniff
 from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
-from convert.options import InputSpec, Options
-from convert.report import Report
-from convert.runners.sandbox import in_confined_thread
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.processes.sandbox import in_confined_thread
+from convert.request.options import InputSpec, Options
+from convert.request.source import Source
 
 from .hugging_face_counts import bounded_by_weights
 from .hugging_face_inputs import (
@@ -54,14 +54,14 @@ _COMPANIONS = (
 )  # fmt: skip
 
 _SENTENCE = "sentence_modules"
-"""What a model calls the modules of sentence-transformers behind it."""
+"""The attribute of a model with the modules of sentence-transformers that follow it."""
 
 
 def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module:
-    """The model in the folder, in eval mode.
+    """Return the model in the folder, in eval mode.
 
-    The class is the one that config.json names, else AutoModel's. Nothing is fetched, and code that the folder brings
-    is not executed without `options.trust`; `check_folder` has seen it. Raises `BadInput`, `ConvertError` without
+    The class is the one that config.json names, else AutoModel's. Nothing is downloaded, and code in the folder is not
+    executed without `options.trust`; `check_folder` must have passed. Raises `BadInput`, and `ConvertError` without
     transformers.
     """
     transformers, kind = import_class(path, options)
@@ -75,7 +75,7 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
                 local_files_only=True,
                 output_loading_info=True,
                 trust_remote_code=options.trust,
-                ignore_mismatched_sizes=True,  # they are refused below, by their names
+                ignore_mismatched_sizes=True,  # these are refused below, with their names
             )
 
     try:
@@ -86,7 +86,7 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         raise
     except Exception as error:
         for file in sorted(path.glob("*.safetensors")):
-            sniff(file)  # says which of them is cut off
+            sniff(file)  # this reports which of them is truncated
         raise BadInput(
             f"transformers could not load {path}: {type(error).__name__}: {' '.join(str(error).split())[:400]}",
             hint="check that config.json and the weights belong together, and the version of transformers",
@@ -99,7 +99,7 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
             hint="get config.json and the weights of one model into the folder",
         )
     sentences = has_sentence_modules(path, TASK.of(options))
-    # What pools sentences stands behind the tokens; a pooler of the transformer's own is not read, and often not saved.
+    # Sentence pooling follows the tokens; the transformer's own pooler is unused, and often not saved.
     missing = sorted(m for m in loaded["missing_keys"] if not (sentences and m.startswith("pooler.")))
     if missing:
         raise BadInput(
@@ -121,7 +121,9 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
 
 
 def import_class(path: Path, options: Options) -> tuple[Any, Any]:
-    """transformers, and the class of the model in the folder, with what it imports. Raises as `load_folder` does."""
+    """Return transformers, and the class of the model in the folder, with its imports done. Raises as `load_folder`
+    does.
+    """
     try:
         import transformers
     except ModuleNotFoundError as error:
@@ -140,7 +142,7 @@ def import_class(path: Path, options: Options) -> tuple[Any, Any]:
         return transformers, model_class(transformers, config, task)
     except UsageError:
         raise
-    except Exception as error:  # its classes are imported when they are asked for
+    except Exception as error:  # the classes of transformers are imported at first use
         raise _broken(error) from error
 
 
@@ -150,13 +152,13 @@ def _broken(error: Exception) -> ConvertError:
     text = " ".join(str(error).split())[:300]
     return BrokenPackage(
         f"transformers is installed, but cannot be imported: {type(error).__name__}: {text}",
-        hint="install it anew, with the versions of its dependencies that it asks for",
+        hint="reinstall it with the versions of its dependencies that it requires",
     )
 
 
 @contextmanager
 def _silent(transformers: Any) -> Iterator[None]:
-    """Without progress and warnings, which hold the file's own words as they are."""
+    """Suppress progress and warnings, which contain texts from the file."""
     logging = transformers.utils.logging
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -171,7 +173,7 @@ def _silent(transformers: Any) -> Iterator[None]:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """`local_files_only` is not passed on to a model's parts."""
+    """Force offline mode, because `local_files_only` is not passed on to a model's parts."""
     from huggingface_hub import constants
 
     before = constants.HF_HUB_OFFLINE
@@ -183,7 +185,7 @@ def _offline() -> Iterator[None]:
 
 
 def is_hugging_face(source: Source) -> bool:
-    """True for a folder, and for a model of transformers in memory."""
+    """Return whether a source is a folder, or a transformers model in memory."""
     classes = type(source.model).__mro__
     return source.kind == "hf-folder" or any(
         c.__name__ == "PreTrainedModel" and c.__module__.startswith("transformers.") for c in classes
@@ -194,7 +196,7 @@ def is_hugging_face(source: Source) -> bool:
 
 
 def with_plain_forward(model: Any, options: Options) -> Any:
-    """A shallow copy of `model` with a forward whose parameters are the inputs that are asked for, each a tensor."""
+    """Return a shallow copy of `model` with a forward whose parameters are the requested inputs, each a tensor."""
     part = PART.of(options)
     if part and getattr(model.config, "is_encoder_decoder", False):
         return with_part_forward(model, part, options)
@@ -225,63 +227,63 @@ def with_plain_forward(model: Any, options: Options) -> Any:
             return sentence(found[0], values.get("attention_mask"))
         return {_output_name(name, cache if cached else ""): value for name, value in _flatten_outputs(found)}
 
-    # What torch.export and inspect ask for the names of the inputs.
+    # torch.export and inspect read the names of the inputs from here.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     plain_forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("self", *names)])  # type: ignore
     plain_forward.specs = specs  # type: ignore
-    model.forward = MethodType(plain_forward, model)  # a method, so that a copy's forward is that of the copy
+    model.forward = MethodType(plain_forward, model)  # a method, so that the forward of a copy belongs to the copy
     return model
 
 
 def specs_of(model: Any) -> tuple[InputSpec, ...]:
-    """The inputs of a model that `with_plain_forward` gave."""
+    """Return the inputs of a model returned by `with_plain_forward`."""
     return tuple(model.forward.specs)
 
 
 def leaves_out_modules(model: Any, options: Options) -> bool:
-    """Whether modules that no output depends on are left out on purpose: other parts, or a pooler before another."""
+    """Return whether modules that no output depends on are left out on purpose: other parts, or an earlier pooler."""
     return bool(PART.of(options)) or hasattr(model, _SENTENCE)
 
 
 def note_windows(model: Any, report: Report) -> None:
-    """Say that a text has one length, where attention in windows is why and nobody asked for another."""
+    """Note that a text has a fixed length, if windowed attention is the reason and the user asked for no other."""
     window = attention_window(model.config)
     for spec in specs_of(model) if window else ():
         if spec.name == "input_ids" and spec.assumed and spec.shape is not None and spec.shape[1].size is not None:
             report.note(
-                f"input_ids has a length of {spec.shape[1].size}: attention in windows is captured for one length; "
-                f"--input input_ids:int64[batch,N] and the same for its mask give another multiple of {window}, "
-                "and a shorter text is filled up with zeros in its mask",
+                f"input_ids has a length of {spec.shape[1].size}, because windowed attention is captured for one "
+                f"length. Set another multiple of {window} with --input input_ids:int64[batch,N], and the same for its "
+                "mask. Pad a shorter text, with zeros in the mask",
                 code="fixed-dim",
             )
 
 
 def note_companions(model: ir.Model, path: Path) -> None:
-    """Say which files of the folder a runtime looks for beside a model; not those behind links that lead out of it."""
+    """Note which files of the folder a runtime needs next to a model, except those behind links that lead outside."""
     found = {file.name: file.resolve() for pattern in _COMPANIONS for file in path.glob(pattern) if file.is_file()}
     inside = {name: file for name, file in sorted(found.items()) if file.parent == path.resolve()}
     model.meta[COMPANIONS_KEY] = inside
 
 
 def note_ranges(model: ir.Model) -> None:
-    """Say in the graph what transformers' masks hold: zeros and ones."""
+    """Record in the graph the content of transformers' masks: zeros and ones."""
     for value in model.graph.inputs:
         if str(value.name).endswith("attention_mask") and value.dtype is not None and value.dtype.is_integer():
             value.metadata_props[RANGE_KEY] = "[0, 1]"
 
 
 def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-    """The mask of the tokens in the cache and of the new ones, with their number for a length.
+    """Return the mask of cached and new tokens, with the number of tokens as its length.
 
-    To PyTorch the length of the mask is one of its own, and comparing it with theirs would be a condition on sizes.
+    PyTorch treats the mask's length as a separate one, and comparing both would be a condition on sizes.
     """
     return mask.index_select(1, torch.arange(key.shape[2] + new.shape[1], device=mask.device))
 
 
 def _output_name(name: str, cache: str) -> str:
-    """`present.0.key` of the cache that a step leaves, as the field calls it; `cache` is what the model calls it.
+    """Return the usual name of a cache output, such as `present.0.key`; `cache` is the model's name for the cache.
 
-    What has no name, a lone tensor or those of a tuple, is called as other modules' outputs are.
+    Unnamed outputs, a single tensor or those of a tuple, are named as for other modules.
     """
     if not name or name.partition(".")[0].isdecimal():
         return f"output_{name}" if name else "output"
@@ -289,32 +291,32 @@ def _output_name(name: str, cache: str) -> str:
 
 
 def rename_cache_inputs(model: ir.Model) -> None:
-    """`past_key_values.0.key` in the place of a name that Python takes for a parameter's."""
+    """Rename inputs to `past_key_values.0.key`, which Python does not accept as a parameter."""
     for value in model.graph.inputs:
         value.name = cache_input_name(str(value.name))
 
 
 def cache_input_name(parameter: str) -> str:
-    """The input of a graph that a parameter of the forward made here is: `past_key_values_0_key` with dots."""
+    """Return the graph input for a parameter of this forward: `past_key_values_0_key` with dots."""
     return (
         parameter.replace("_", ".").replace("past.key.values", PAST) if parameter.startswith(f"{PAST}_") else parameter
     )
 
 
 def parameter_name(name: str) -> str:
-    """The parameter of the forward made here that an input of the graph is."""
+    """Return the parameter of this forward for a graph input."""
     return name.replace(".", "_") if name.startswith(f"{PAST}.") else name
 
 
 def _decoder_cache(tensors: list[torch.Tensor]) -> Any:
-    """The cache of a decoder from a key and a value for each of its layers, [batch, heads, past, head size]."""
+    """Return a decoder's cache from a key and a value per layer, [batch, heads, past, head size]."""
     from transformers import DynamicCache
 
     return DynamicCache(ddp_cache_data=list(zip(tensors[::2], tensors[1::2], strict=True)))
 
 
 def _flatten_outputs(output: Any, prefix: str = "") -> list[tuple[str, torch.Tensor]]:
-    """The tensors in what a model returns, by name; None is left out, caches and tuples are taken apart."""
+    """Return the tensors in a model's result, by name; None is left out, caches and tuples are flattened."""
     if isinstance(output, torch.Tensor):
         return [(prefix, output)]
     if hasattr(output, "layers") and hasattr(output, "get_seq_length"):

@@ -1,7 +1,7 @@
-"""Bounds what the configuration of a Hugging Face folder makes transformers build, by its own weights.
+"""Limits what a Hugging Face configuration makes transformers build, by the size of the folder's weights.
 
-A configuration of 1 kB may ask for layers without end, or for a vocabulary of 2^40. transformers builds a model without
-memory, and then takes some for each weight that the folder lacks, before it says which those are.
+A configuration of 1 kB may request any number of layers, or a vocabulary of 2^40. transformers builds a model without
+memory, but then allocates memory for each weight missing in the folder, before it reports which ones are missing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from convert.errors import BadInput, ResourceLimit
 from .hugging_face_safety import configurations, entries
 
 _COUNTS = re.compile(r"(.*_)?(labels|layers?|blocks?|depths?|stages|experts)")
-"""Keys of numbers for which the classes of configurations make a list each, before there is a model."""
+"""Keys of numbers for which configuration classes create lists before there is a model."""
 _QUANTIZATION = re.compile(r"(quantization|compression)_config")
 _PER_BYTE, _QUANTIZED = 4, 16
-"""Elements for a byte of weights: float32 has a quarter, one embedding may be at four places; quantized, of bits."""
+"""Elements per byte of weights: float32 has a quarter, and one embedding may occur four times; quantized weights, by
+bits.
+"""
 _HINT = "get config.json and the weights of one model into the folder"
 
 
 def check_counts(path: Path) -> None:
-    """Raise `BadInput` where a configuration counts more layers, labels or the like than any model has."""
+    """Raise `BadInput` if a configuration has more layers, labels or the like than any model."""
     for file in configurations(path):
         for key, value in entries(json.loads(file.read_bytes())):
             numbers = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, (int, float))]
@@ -44,8 +46,8 @@ def check_counts(path: Path) -> None:
 
 @contextmanager
 def bounded_by_weights(path: Path) -> Iterator[None]:
-    """Inside, a model that this thread builds has no more elements than the folder has weights for, nor parts without
-    end. Raises `ResourceLimit`.
+    """Raise `ResourceLimit` inside the context if this thread builds a model with more elements or parts than the
+    weights allow.
     """
     configs = [json.loads(file.read_bytes()) for file in configurations(path)]
     quantized = any(_QUANTIZATION.fullmatch(key) for config in configs for key, _ in entries(config))

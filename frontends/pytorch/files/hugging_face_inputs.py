@@ -1,4 +1,6 @@
-"""The inputs of a Hugging Face model: those that are asked for, else those of its task, shaped by its configuration."""
+"""The inputs of a Hugging Face model: the requested ones, else those of its task, with shapes from its
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from typing import Any
 import torch
 
 from convert.errors import Unsupported
-from convert.options import DimSpec, InputSpec, Options
+from convert.request.options import DimSpec, InputSpec, Options
 
 from ..torch_internals import FakeTensorMode
 from .hugging_face_tasks import TASK, cache_parameter, generates_with_cache
 from .hugging_face_timm import timm_picture_size
 
 PAST, PRESENT = "past_key_values", "present"
-"""`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value for each layer."""
+"""`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value per layer."""
 
-# Names of dims as optimum's exporters write them. transformers.js fills an empty cache by them: `batch_size` is the
+# Dim names as optimum's exporters write them. transformers.js creates an empty cache from them: `batch_size` is the
 # batch, and every other name in the shape of `past_key_values.*` is 0.
 BATCH = DimSpec(name="batch_size")
 TEXT_BATCH, IMAGE_BATCH = DimSpec(name="text_batch_size"), DimSpec(name="image_batch_size")
@@ -33,9 +35,9 @@ _ALL_TOKENS = DimSpec(name=f"{PAST_SEQUENCE.name}+{SEQUENCE.name}")
 
 
 def requested_specs(model: Any, options: Options) -> list[InputSpec]:
-    """The inputs of a model: those that the options name, else its main one and what goes with it.
+    """Return the inputs of a model: those in the options, else its main input and the ones that belong to it.
 
-    Descriptions that leave out the shape get it from the configuration.
+    Descriptions without a shape get it from the configuration.
     """
     usual = {str(s.name): s for s in _default_specs(model)}
     if not options.inputs and not options.examples and generates_with_cache(model, TASK.of(options)):
@@ -50,7 +52,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     if not named:
         given = [s for s in options.inputs if s.name is None]
         positional = [i for i in options.examples if isinstance(i, int)]
-        # Arrays without names are forward's first arguments, and all of them.
+        # Arrays without names are the first arguments of forward, and the only ones.
         names = list(inspect.signature(model.forward).parameters)[: max(positional) + 1] if positional else list(usual)
         usual = {n: usual.get(n, InputSpec(n)) for n in names}
         return [_fill_spec(given[i] if i < len(given) else InputSpec(n), usual[n]) for i, n in enumerate(names)]
@@ -61,13 +63,13 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
 
 
 def tower_specs(model: Any, names: Sequence[str], options: Options) -> list[InputSpec]:
-    """The inputs `names` of a tower of a model of texts and pictures, and others that the options describe."""
+    """Return the inputs `names` of one part of a text and image model, and others that the options describe."""
     config = model.config
     text = config.get_text_config()
     tokens = (BATCH, _length_spec(text))
     usual = {n: InputSpec(n, "int64", tokens) for n in names if n != "pixel_values"}
     if "pixel_values" in names:
-        usual["pixel_values"] = _picture_spec(getattr(config, "vision_config", config))
+        usual["pixel_values"] = _image_spec(getattr(config, "vision_config", config))
     given = {str(s.name): s for s in options.inputs if s.name}
     usual = _with_users_dims(usual, given)
     others = [s for n, s in given.items() if n not in usual]
@@ -75,13 +77,13 @@ def tower_specs(model: Any, names: Sequence[str], options: Options) -> list[Inpu
 
 
 def embedding_specs(model: Any) -> list[InputSpec]:
-    """The inputs of a decoder with a cache that takes embeddings in the place of tokens."""
+    """Return the inputs of a decoder with a cache that takes embeddings in place of tokens."""
     width = model.get_input_embeddings().weight.shape[1]
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     embeds = InputSpec("inputs_embeds", dtype, (BATCH, SEQUENCE, DimSpec(width)))
     others = [s for s in _generation_specs(model) if s.name != "input_ids"]
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
-    if "mrope_section" in rope:  # Qwen2-VL has places in time, height and width
+    if "mrope_section" in rope:  # positions of Qwen2-VL have time, height and width
         others = [
             s if s.name != "position_ids" else InputSpec(s.name, s.dtype, (DimSpec(3), BATCH, SEQUENCE)) for s in others
         ]
@@ -89,7 +91,7 @@ def embedding_specs(model: Any) -> list[InputSpec]:
 
 
 def _with_users_dims(usual: dict[str, InputSpec], given: dict[str, InputSpec]) -> dict[str, InputSpec]:
-    """The usual inputs, with the user's dim wherever one stands that the user has described in another input.
+    """Return the usual inputs with the user's dims wherever the same dim occurs in an input that the user described.
 
     With `input_ids:int64[batch,16]`, an `attention_mask` without a shape is [batch,16] too.
     """
@@ -122,10 +124,10 @@ def _default_specs(model: Any) -> list[InputSpec]:
         if getattr(text, "type_vocab_size", 0) > 1:
             names.append("token_type_ids")
         specs = [InputSpec(n, "int64", tokens) for n in names if n in known]
-        if "pixel_values" in known and hasattr(config, "vision_config"):  # two towers
-            specs = _of_two_towers(model, [*specs, _picture_spec(config.vision_config)])
+        if "pixel_values" in known and hasattr(config, "vision_config"):  # an image encoder and a text encoder
+            specs = _of_two_towers(model, [*specs, _image_spec(config.vision_config)])
     elif main == "pixel_values":
-        specs = [_picture_spec(config)]
+        specs = [_image_spec(config)]
     elif main == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
         specs = [InputSpec(main, "float32", (BATCH, DimSpec(config.max_length), DimSpec(config.num_mel_bins)))]
     elif main == "input_features" and hasattr(config, "num_mel_bins"):
@@ -141,9 +143,9 @@ def _default_specs(model: Any) -> list[InputSpec]:
 
 
 def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
-    """The inputs of a model of texts and pictures: each kind with a batch size of its own, if forward takes two.
+    """Return the inputs of a text and image model, each kind with its own batch size if forward accepts two.
 
-    CLIP compares every text with every picture; CLIPSeg needs a picture for each text. A call without numbers tells.
+    CLIP compares every text with every image; CLIPSeg needs one image per text. A call on fake tensors shows which.
     """
     batches = {s.name: IMAGE_BATCH if s.name == "pixel_values" else TEXT_BATCH for s in specs}
     apart = [InputSpec(s.name, s.dtype, (batches[s.name], *(s.shape or ())[1:])) for s in specs]
@@ -151,13 +153,13 @@ def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
     with torch.no_grad(), silent_fake_tensors(), FakeTensorMode(allow_non_fake_inputs=True):
         try:
             model.forward(**example_values(apart, sizes), return_dict=True)
-        except Exception:  # whatever a forward raises for batches that differ
+        except Exception:  # any exception: a forward may raise whatever it likes for batches that differ
             return specs
     return apart
 
 
 def example_values(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    """Ones for inputs by name, with `sizes` for dynamic dims by name and 5 for others."""
+    """Return ones for inputs by name, with `sizes` for dynamic dims by name and 5 for others."""
     return {
         str(s.name): torch.ones(
             [sizes.get(str(d.name), 5) if d.size is None else d.size for d in s.shape or ()],
@@ -169,7 +171,7 @@ def example_values(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict
 
 @contextmanager
 def silent_fake_tensors() -> Iterator[None]:
-    """Inside, PyTorch logs no traceback for an operator that refuses the shapes of tensors without content."""
+    """Keep PyTorch from logging tracebacks of operators that reject the shapes of fake tensors."""
     logger = logging.getLogger(FakeTensorMode.__module__)
     before, logger.disabled = logger.disabled, True
     try:
@@ -179,11 +181,11 @@ def silent_fake_tensors() -> Iterator[None]:
 
 
 _WINDOWS = 2
-"""How many windows of attention a text has where nobody says it: one alone would attend as if there were no windows."""
+"""Default number of attention windows in a text: a single one would behave as if there were no windows."""
 
 
 def _length_spec(config: Any) -> DimSpec:
-    """The length of a text: as many tokens as there are positions at the most, or a number of whole windows."""
+    """Return the length of a text: at most the number of positions, or a number of whole windows."""
     if window := attention_window(config):
         return DimSpec(_WINDOWS * window)
     longest = getattr(config, "max_position_embeddings", None)
@@ -191,9 +193,9 @@ def _length_spec(config: Any) -> DimSpec:
 
 
 def attention_window(config: Any) -> int:
-    """The width of Longformer's and LED's windows, the widest of all layers; 0 for attention without windows.
+    """Return the width of Longformer's and LED's windows, the widest of all layers; 0 without windows.
 
-    They pad a text to whole windows and read them by strides, which one length of text is captured with.
+    They pad a text to whole windows and read them by strides, so a capture has one text length.
     """
     given = getattr(config, "attention_window", 0)
     widths = given if isinstance(given, (list, tuple)) else [given]
@@ -201,10 +203,10 @@ def attention_window(config: Any) -> int:
 
 
 def encoder_specs(model: Any) -> list[InputSpec]:
-    """The inputs of the encoder of an encoder with a decoder."""
+    """Return the inputs of the encoder of an encoder with a decoder."""
     found = [s for s in _default_specs(model) if s.name != "decoder_input_ids"]
     main = model.main_input_name
-    if main == "input_ids":  # of which the decoder takes the mask as well, by the same length
+    if main == "input_ids":  # the decoder also takes this mask, with the same length
         window = attention_window(model.config)
         tokens = DimSpec(_WINDOWS * window) if window else ENCODER_SEQUENCE
         found = [
@@ -213,7 +215,7 @@ def encoder_specs(model: Any) -> list[InputSpec]:
     return found
 
 
-def _picture_spec(config: Any) -> InputSpec:
+def _image_spec(config: Any) -> InputSpec:
     size = getattr(config, "image_size", 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     sizes = timm_picture_size(config) or (getattr(config, "num_channels", 3), height, width)
@@ -221,7 +223,7 @@ def _picture_spec(config: Any) -> InputSpec:
 
 
 def _generation_specs(model: Any) -> list[InputSpec]:
-    """The new tokens, a mask for these and those in the cache, and the places of the new ones."""
+    """Return the new tokens, a mask for these and the cached ones, and the positions of the new ones."""
     known = inspect.signature(model.forward).parameters
     shapes = {
         "input_ids": (BATCH, SEQUENCE),
@@ -232,7 +234,7 @@ def _generation_specs(model: Any) -> list[InputSpec]:
 
 
 def _past_specs(model: Any) -> list[InputSpec]:
-    """A key and a value for each layer. Raises `Unsupported` for an encoder with a decoder, and for other caches."""
+    """Return a key and a value per layer. Raises `Unsupported` for an encoder with a decoder, and for other caches."""
     if getattr(model.config, "is_encoder_decoder", False):
         raise Unsupported(
             f"{PAST} of an encoder with a decoder, whose cache has two halves",
@@ -247,11 +249,11 @@ def _past_specs(model: Any) -> list[InputSpec]:
 
 
 def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Heads and head size of each layer's keys and values, as the model itself leaves them behind.
+    """Return heads and head size of each layer's keys and values, as the model itself returns them.
 
-    Raises `Unsupported` where it keeps something else: the state of a recurrence, a cache of fixed length.
+    Raises `Unsupported` if it keeps something else: the state of a recurrence, or a cache of fixed length.
     """
-    from ..export.patch_table import Stage, patched  # takes as long to import as what reads a program
+    from ..export.patch_table import Stage, patched  # its import takes as long as the import of the program reader
 
     rows, length = 2, 3
     with torch.no_grad(), patched(Stage.CACHE_SIZES), FakeTensorMode(allow_non_fake_inputs=True):
@@ -271,7 +273,7 @@ def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def attention_of_capture() -> AbstractContextManager[Any]:
-    """Return what is in place while a model is captured, so that one query is attended as many are; else nothing."""
+    """Return patches for the capture of a model that treat one query like many; otherwise a null context."""
     if not torch.compiler.is_exporting():
         return nullcontext()
     from ..export.patch_table import Stage, patched

@@ -1,8 +1,11 @@
-"""An encoder with a decoder in parts, each a model of its own: what runtimes generate with.
+"""An encoder with a decoder as separate models, which runtimes use to generate.
 
-The encoder is run once, the decoder once on the first token, which leaves keys and values of both halves, and the
-decoder with a cache for every further token: of the keys and values of the encoder's states, which stay the same, it
-gives none back. Names and order of inputs and outputs are the field's.
+- The encoder runs once.
+- The decoder runs once on the first token, and returns keys and values of both halves.
+- The decoder with a cache runs for every further token. It does not return the keys and values of the encoder's states,
+  which stay the same.
+
+Names and order of inputs and outputs are the usual ones.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 import torch
 
 from convert.errors import Unsupported, UsageError
-from convert.options import DimSpec, InputSpec, Options
+from convert.request.options import DimSpec, InputSpec, Options
 
 from ..torch_internals import FakeTensorMode
 from .hugging_face_inputs import (
@@ -36,9 +39,9 @@ _STATES, _MASK = "encoder_hidden_states", "encoder_attention_mask"
 
 
 def with_part_forward(model: Any, part: str, options: Options) -> Any:
-    """A shallow copy of `model` whose forward computes one part of it, with tensors for inputs and outputs.
+    """Return a shallow copy of `model` whose forward computes one part of it, with tensors as inputs and outputs.
 
-    Raises `UsageError` for a model that is no encoder with a decoder, or for inputs that were asked for.
+    Raises `UsageError` for a model that is no encoder with a decoder, or for requested inputs.
     """
     if not getattr(model.config, "is_encoder_decoder", False) or not hasattr(model, "get_encoder"):
         raise UsageError(f"{type(model).__name__} is no encoder with a decoder", hint="leave out --part")
@@ -81,7 +84,7 @@ def _decode(model: Any, values: dict[str, torch.Tensor], cached: bool, width: in
         pairs = list(zip(rows[::2], rows[1::2], strict=True))
         own, others = (DynamicCache(ddp_cache_data=pairs[half::2]) for half in (0, 1))
         past = EncoderDecoderCache(own, others)
-        # Nobody reads them any more: their keys and values are in the cache. Their length makes the mask.
+        # These inputs are unused, because their keys and values are in the cache. Their length determines the mask.
         states = rows[2].new_zeros(rows[2].shape[0], rows[2].shape[2], width)
     found = type(model).forward(
         model,
@@ -104,7 +107,7 @@ def _decode(model: Any, values: dict[str, torch.Tensor], cached: bool, width: in
 
 
 def _decoder_specs(masked: bool, width: int | None) -> list[InputSpec]:
-    """What a decoder takes besides its cache; the states, `width` numbers each, in the first call alone."""
+    """Return a decoder's inputs besides its cache; the encoder's states, of size `width`, in the first call only."""
     specs = [InputSpec(_MASK, "int64", (BATCH, ENCODER_SEQUENCE))] if masked else []
     specs.append(InputSpec("input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
     states = InputSpec(_STATES, "float32", (BATCH, ENCODER_SEQUENCE, DimSpec(width)))
@@ -122,9 +125,9 @@ def _past_specs(layers: list[list[tuple[int, int]]]) -> list[InputSpec]:
 
 
 def _sizes(model: Any, main: InputSpec) -> tuple[list[list[tuple[int, int]]], int]:
-    """Heads and head size of both halves of each layer's cache, and the width of the encoder's states.
+    """Return heads and head size of both halves of each layer's cache, and the width of the encoder's states.
 
-    As the model leaves them behind in a run without numbers. Raises `Unsupported` where it keeps something else.
+    They come from a run on fake tensors. Raises `Unsupported` if the model keeps something else.
     """
     rows, length = 2, 3
     shape = [rows, *(d.size or length for d in (main.shape or ())[1:])]

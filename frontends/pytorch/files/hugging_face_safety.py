@@ -1,7 +1,7 @@
-"""Refuses folders of Hugging Face that send transformers elsewhere: to code, to the hub, to files beside the folder.
+"""Refuses Hugging Face folders that refer transformers elsewhere: to code, to the hub, to files outside the folder.
 
-What is told here by its name is closed a second time: such a folder is loaded offline, in a thread that can write to no
-file, connect to nothing and start no program.
+This check goes by names. There is a second barrier: such a folder is loaded offline, in a thread that cannot write
+files, connect or start programs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from convert.files.folders import shards
 
 _KERNELS = re.compile(r"_?(attn|experts)_implementation(_internal)?")
 _NETWORKS = ("architecture", "backbone")
-"""Names of networks, which timm and transformers take for a place, too: `hf-hub:user/name`, `local-dir:/folder`."""
+"""Prefixes of network names that timm and transformers interpret as locations: `hf-hub:user/name`,
+`local-dir:/folder`.
+"""
 _ARGUMENTS = ("model_args", "backbone_kwargs")
 _ELSEWHERE = ("cache_dir", "checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay")
 """Arguments of `timm.create_model` that say where weights come from."""
@@ -26,7 +28,7 @@ _ELSEWHERE = ("cache_dir", "checkpoint_path", "pretrained", "pretrained_cfg", "p
 def check_folder(path: Path) -> None:
     """Raise `UnsafeInput` for a configuration that needs code or the hub, `BadInput` for an adapter.
 
-    An older or newer transformers may take `config.1.2.3.json` in the place of config.json.
+    An older or newer transformers may use `config.1.2.3.json` in place of config.json.
     """
     for file in configurations(path):
         try:
@@ -49,21 +51,21 @@ def check_folder(path: Path) -> None:
 
 
 def pickled_weights(path: Path) -> list[Path]:
-    """The files of a folder that transformers may load as pickles."""
+    """Return the files of a folder that transformers may load as pickles."""
     indices = [*path.glob("*.safetensors.index.json"), *path.glob("pytorch_model*.bin.index.json")]
     names = {name for index in indices for name in shards(index)}
-    if not (path / "model.safetensors").exists():  # which goes before all others
+    if not (path / "model.safetensors").exists():  # this file takes precedence over all others
         names |= {file.name for file in path.glob("pytorch_model*.bin")}
     return [path / name for name in sorted(names) if not name.endswith(".safetensors") and (path / name).is_file()]
 
 
 def configurations(path: Path) -> list[Path]:
-    """The files that transformers may take for the configuration of the model."""
+    """Return the files that transformers may use as the model's configuration."""
     return [path / "config.json", *sorted(path.glob("config.*.json"))]
 
 
 def entries(config: Any) -> Iterator[tuple[str, Any]]:
-    """Every key with its value, however deep."""
+    """Yield every key with its value, at any depth."""
     waiting = [config]
     while waiting:
         item = waiting.pop()
@@ -75,14 +77,14 @@ def entries(config: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The strings and numbers in a value, in order."""
+    """Return the strings and numbers in a value, in order."""
     if isinstance(value, (dict, list)):
         return [text for part in (value.values() if isinstance(value, dict) else value) for text in _texts(part)]
     return [str(value)]
 
 
 def _places(key: str, value: Any) -> list[str]:
-    """What an entry names that is not in the folder."""
+    """Return the files outside the folder that an entry of a configuration names."""
     if _KERNELS.fullmatch(key):
         return [f"{key} {text!r}" for text in _texts(value) if "/" in text]
     if key in _NETWORKS:

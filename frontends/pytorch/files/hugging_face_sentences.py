@@ -1,7 +1,7 @@
-"""What sentence-transformers computes after the transformer of a folder: pooling, dense layers, normalization.
+"""The modules of sentence-transformers after a folder's transformer: pooling, dense layers, normalization.
 
-modules.json lists the modules with their folders. The outputs are `token_embeddings` and `sentence_embedding`, as
-optimum's exporter calls them.
+modules.json lists the modules with their folders. The outputs are `token_embeddings` and `sentence_embedding`, as in
+optimum's exporter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WITHOUT = "--task feature-extraction converts the transformer alone"
 
 
 class SentenceModules(nn.Module):
-    """The modules behind the transformer, in their order; the first of them pools."""
+    """The modules after the transformer, in order; the first of them pools."""
 
     def __init__(self, steps: list[nn.Module]) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def _weighted_mean(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def _last(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The last token that the mask does not leave out, on whichever side the padding is."""
+    """Return the last unmasked token, with padding on either side."""
     places = torch.arange(1, mask.shape[1] + 1, dtype=mask.dtype, device=mask.device)
     last = (mask * places).argmax(1)
     rows = torch.arange(tokens.shape[0], device=tokens.device)
@@ -84,7 +84,7 @@ _POOLINGS: dict[str, tuple[str, Callable[[torch.Tensor, torch.Tensor], torch.Ten
     "weightedmean": ("pooling_mode_weightedmean_tokens", _weighted_mean),
     "lasttoken": ("pooling_mode_lasttoken", _last),
 }  # fmt: skip
-"""Each way of pooling by its name, with its key in older configurations, in the order in which they are joined."""
+"""Each pooling mode by name, with its key in older configurations, in the order of concatenation."""
 
 
 class _Pooling(nn.Module):
@@ -105,7 +105,7 @@ class _Normalize(nn.Module):
 
 
 def module_folders(path: Path) -> list[tuple[str, Path]]:
-    """The modules behind the transformer, each the last part of its class's name and its folder.
+    """Return the modules after the transformer, each as the last part of its class name and its folder.
 
     Raises `BadInput` for a damaged list, `UnsafeInput` for a folder elsewhere, `Unsupported` for another first module.
     """
@@ -126,7 +126,9 @@ def module_folders(path: Path) -> list[tuple[str, Path]]:
 
 
 def load_sentence_modules(path: Path) -> SentenceModules:
-    """The modules of a folder, with their weights. Raises as `module_folders`, `Unsupported` for one without a rule."""
+    """Return the modules of a folder, with weights. Raises as `module_folders`, and `Unsupported` for one without a
+    rule.
+    """
     steps: list[nn.Module] = []
     for kind, folder in module_folders(path):
         if kind not in _BUILDERS or (kind == "Pooling") == bool(steps):
@@ -144,13 +146,15 @@ def load_sentence_modules(path: Path) -> SentenceModules:
 
 
 def pickled_module_weights(path: Path) -> list[Path]:
-    """The files of the modules' folders that are loaded as pickles."""
+    """Return the files of the modules' folders that are loaded as pickles."""
     files = [folder / _WEIGHTS[1] for _, folder in module_folders(path) if not (folder / _WEIGHTS[0]).exists()]
     return [file for file in files if file.is_file()]
 
 
 def _root(path: Path) -> Path:
-    """Where links of a folder may lead: in the hub's cache to the blobs beside its snapshots."""
+    """Return the folder that links of a folder may lead to; in the hub's cache, that of the blobs next to its
+    snapshots.
+    """
     return path.parent.parent if path.absolute().parent.name == "snapshots" else path
 
 
@@ -234,7 +238,7 @@ _BUILDERS: dict[str, Callable[[Path, Path, dict[str, Any]], nn.Module]] = {
 
 
 def _load_weights(path: Path, folder: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a module's folder, as data; their archive has been checked."""
+    """Return the tensors of a module's folder, as data; their archive has been checked."""
     file = next((folder / name for name in _WEIGHTS if (folder / name).exists()), folder / _WEIGHTS[0])
     check_files(path, _root(path), [str(file.relative_to(path))])
     try:

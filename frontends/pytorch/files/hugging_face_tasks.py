@@ -1,4 +1,4 @@
-"""What a Hugging Face model is converted for: the class that is built, and whether it goes on from a cache."""
+"""The task that a Hugging Face model is converted for: the class to build, and whether it has a cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.plugin import Option
 from .hugging_face_timm import TIMM, is_timm, timm_task
 
 SENTENCE_TASK, MODULES_FILE = "sentence-similarity", "modules.json"
-"""The task of folders of sentence-transformers, and the file that lists their modules."""
+"""The task of sentence-transformers folders, and the file that lists their modules."""
 WITH_PAST = "text-generation-with-past"
 _CLASSES = {
     "": "AutoModel",
@@ -38,12 +38,12 @@ _CLASSES = {
     "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
     "automatic-speech-recognition-with-past": "AutoModelForSpeechSeq2Seq",
 }
-"""The classes that transformers has for the tasks of the hub."""
+"""The classes in transformers for the tasks of the hub."""
 
 TASK = Option(
     "task",
     "",
-    "Of a Hugging Face folder: what the model is for. Without it that is told by config.json.",
+    "Task of a Hugging Face model, e.g. text-generation; by default the one that config.json names.",
     choices=tuple(name for name in _CLASSES if name),
     metavar="TASK",
 )
@@ -59,14 +59,14 @@ _WITH_PAST_TOO = "-with-past"
 
 
 def has_sentence_modules(path: Path, task: str) -> bool:
-    """Whether a folder is converted with the modules that its modules.json lists: unless another task is asked for."""
+    """Return whether a folder is converted with the modules in its modules.json: unless another task is requested."""
     return task in ("", SENTENCE_TASK) and (path / MODULES_FILE).is_file()
 
 
 def parts_of_task(config: Mapping[str, Any], task: str) -> dict[str, str]:
-    """The files that a model is written as for a task, without suffix, each with its part; none for a single model.
+    """Return the files that a model is written as for a task, by suffix, each with its part; empty for a single model.
 
-    Without a task it is the one that the model's class is for.
+    If no task is given, it is the task of the model's class.
     """
     if not config.get("is_encoder_decoder", config.get("model_type") in _ALWAYS_BOTH):
         return {}
@@ -81,13 +81,13 @@ def parts_of_task(config: Mapping[str, Any], task: str) -> dict[str, str]:
 
 _ALWAYS_BOTH = ("t5", "mt5", "bart", "mbart", "marian", "pegasus", "whisper")
 _GENERATING = ("ForConditionalGeneration", "MTModel")
-"""How the classes are called that generate."""
+"""Patterns of the names of classes that generate."""
 
 
 def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
-    """The class to build: the task's, else the one that config.json names, else AutoModel's.
+    """Return the class to build: the task's, else the one that config.json names, else AutoModel's.
 
-    It is imported here: the thread that builds it can write no file, which PyTorch's compiler does when it is imported.
+    It is imported here, because the thread that builds it cannot write files, as PyTorch's compiler does at import.
     """
     names = config.get("architectures")
     if is_timm(config) and not names:
@@ -96,7 +96,7 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
-    text = task == SENTENCE_TASK and config.get("is_encoder_decoder")  # of T5, sentence-transformers has the encoder
+    text = task == SENTENCE_TASK and config.get("is_encoder_decoder")  # for T5, sentence-transformers uses the encoder
     found = transformers.AutoModelForTextEncoding if text else getattr(transformers, _CLASSES[task])
     configs = transformers.models.auto.configuration_auto.CONFIG_MAPPING
     kind = str(config.get("model_type"))
@@ -109,7 +109,7 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
 
 
 def cache_parameter(model: Any) -> str:
-    """What a forward calls the cache that it takes and gives: `cache` from transformers 5.24 on; empty without one.
+    """Return the name of the cache parameter of a forward: `cache` from transformers 5.24 on; empty without one.
 
     model: a model or its class.
     """
@@ -118,10 +118,10 @@ def cache_parameter(model: Any) -> str:
 
 
 def generates_with_cache(model: Any, task: str) -> bool:
-    """Whether the keys and values of earlier tokens are inputs and outputs: of decoders that generate text, if not
-    asked otherwise.
+    """Return whether keys and values of earlier tokens are inputs and outputs: the default for decoders that generate
+    text.
 
-    Raises `UsageError` where it is asked of a model that has no such cache.
+    Raises `UsageError` if this is requested for a model without such a cache.
     """
     able = bool(cache_parameter(model)) and not getattr(model.config, "is_encoder_decoder", False)
     if task == WITH_PAST and not able:

@@ -1,4 +1,4 @@
-"""Folders that timm has saved: which class of transformers they are for, its configuration, and the size of pictures.
+"""Folders saved by timm: the transformers class that they need, its configuration, and the image size.
 
 Their config.json has `architecture`, `num_classes` and `pretrained_cfg`, and neither `architectures` nor `model_type`.
 """
@@ -10,25 +10,29 @@ from pathlib import Path
 from typing import Any
 
 TIMM = "timm_wrapper"
-"""What transformers calls the type of these models."""
+"""The type of these models in transformers."""
 _CLASSIFICATION = "image-classification"
 _OWN_ARGUMENTS = ("num_classes",)
-"""Arguments of `timm.create_model` that transformers gives itself; timm 1.0.31 writes them into config.json as well."""
+"""Arguments of `timm.create_model` that transformers passes itself; timm 1.0.31 writes them into config.json as
+well.
+"""
 
 
 def is_timm(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is timm's, as transformers tells it too."""
+    """Return whether a config.json is timm's, by the same criterion as transformers."""
     return config.get("model_type", TIMM) == TIMM and "pretrained_cfg" in config
 
 
 def timm_task(config: Mapping[str, Any]) -> str:
-    """The task of a folder of timm: classification if the network has classes, else "", which is its features."""
+    """Return the task of a timm folder: classification if the network has classes, else "", which means its
+    features.
+    """
     described = config["pretrained_cfg"] if isinstance(config["pretrained_cfg"], Mapping) else {}
     return _CLASSIFICATION if config.get("num_classes", described.get("num_classes", 0)) else ""
 
 
 def timm_arguments(transformers: Any, path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What `from_pretrained` takes beside a folder of timm: its configuration, which transformers can build from."""
+    """Return arguments of `from_pretrained` for a timm folder: its configuration, from which transformers can build."""
     if not is_timm(config):
         return {}
     made = transformers.AutoConfig.from_pretrained(str(path), local_files_only=True)
@@ -38,7 +42,7 @@ def timm_arguments(transformers: Any, path: Path, config: Mapping[str, Any]) -> 
 
 
 def timm_picture_size(config: Any) -> tuple[int, int, int] | None:
-    """Channels, height and width of the pictures of a network of timm; None for any other model."""
+    """Return channels, height and width of the images of a timm network; None for any other model."""
     described = getattr(config, "pretrained_cfg", None)
     size = described.get("input_size") if isinstance(described, Mapping) else None
     if not isinstance(size, (list, tuple)) or len(size) != 3:

@@ -1,8 +1,8 @@
-"""Parts of a model of texts and pictures, each a model of its own, as runtimes load them one by one.
+"""Parts of a text and image model as separate models, as runtimes load them.
 
-CLIP and its like have two encoders, `text-encoder` and `vision-encoder`. A language model that sees has a
-`vision-encoder`, `embed-tokens`, and a `decoder` that takes embeddings: the runtime puts those of the pictures in the
-place of the tokens that stand for them. Names of inputs and outputs are those of transformers.js.
+CLIP and similar models have two encoders, `text-encoder` and `vision-encoder`. A vision language model has a
+`vision-encoder`, `embed-tokens`, and a `decoder` that takes embeddings: the runtime replaces the image tokens'
+embeddings by those of the images. Names of inputs and outputs are those of transformers.js.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from convert.errors import UsageError
-from convert.options import DimSpec, InputSpec, Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import DimSpec, InputSpec, Options
 
 from ..torch_internals import FakeTensorMode
 from .hugging_face_inputs import BATCH, attention_of_capture, example_values, silent_fake_tensors, tower_specs
@@ -28,7 +28,7 @@ _INPUTS = {VISION: ("pixel_values",), TEXT: ("input_ids", "attention_mask"), EMB
 
 
 def tower_names(model: Any) -> list[str]:
-    """The parts that a model can be converted in; none for a model without a part for pictures."""
+    """Return the parts that a model can be converted in; empty for a model without an image part."""
     if getattr(model.config, "is_encoder_decoder", False) or not hasattr(model, "get_image_features"):
         return []
     if hasattr(model, "get_text_features"):
@@ -39,7 +39,7 @@ def tower_names(model: Any) -> list[str]:
 
 
 def check_tower(model: Any, part: str) -> None:
-    """Raise `UsageError` for a part that a model without an encoder and a decoder does not have."""
+    """Raise `UsageError` if a model that is not an encoder-decoder has no part named `part`."""
     names = tower_names(model)
     if not names:
         raise UsageError(f"{type(model).__name__} is no encoder with a decoder", hint="leave out --part")
@@ -48,10 +48,10 @@ def check_tower(model: Any, part: str) -> None:
 
 
 def with_tower_forward(model: Any, part: str, options: Options) -> Any:
-    """A shallow copy of `model` whose forward computes an encoder or the embedding of tokens, with tensors alone."""
+    """Return a shallow copy of `model` whose forward computes an encoder or the token embedding, with tensors only."""
     model = copy.copy(model)
     specs = tower_specs(model, _INPUTS[part], options)
-    if part == VISION and _takes_pictures_apart(model, specs):
+    if part == VISION and _splits_images(model, specs):
         specs = [replace(s, shape=(DimSpec(1), *(s.shape or ())[1:])) if s.assumed else s for s in specs]
     names = [str(s.name) for s in specs]
 
@@ -72,31 +72,31 @@ def with_tower_forward(model: Any, part: str, options: Options) -> Any:
     return model
 
 
-def _takes_pictures_apart(model: Any, specs: list[InputSpec]) -> bool:
-    """Whether the features are a list with an item for each picture, whose number is then a fact of the capture."""
+def _splits_images(model: Any, specs: list[InputSpec]) -> bool:
+    """Return whether the features are a list with an item per image, so that their number is fixed by the capture."""
     if any(s.shape is None for s in specs):
         return False
     with torch.no_grad(), silent_fake_tensors(), FakeTensorMode(allow_non_fake_inputs=True):
         try:
             found = model.get_image_features(**example_values(specs, {str(BATCH.name): 2}))
-        except Exception:  # whatever a forward raises; the capture tells
+        except Exception:  # any exception of a forward; the capture reports it
             return False
     return not isinstance(getattr(found, "pooler_output", found), torch.Tensor)
 
 
 def note_single_picture(specs: tuple[InputSpec, ...], report: Report) -> None:
-    """Say that a vision encoder takes one picture, where nobody asked for another number."""
+    """Note that a vision encoder takes one image, if the user asked for no other number."""
     for spec in specs:
         if spec.name == "pixel_values" and spec.assumed and spec.shape and spec.shape[0].size == 1:
             others = ",".join(str(d) for d in spec.shape[1:])
             report.note(
-                "pixel_values is one picture: the model takes pictures apart one by one; "
-                f"--input pixel_values:{spec.dtype}[N,{others}] with a number for N sets another",
+                "pixel_values is one picture, because the model splits pictures one by one; set another number N with "
+                f"--input pixel_values:{spec.dtype}[N,{others}]",
                 code="fixed-dim",
             )
 
 
 def _features(found: Any) -> torch.Tensor:
-    """The embeddings in what a tower gives: since transformers 5 one of several; pictures are joined."""
+    """Return the embeddings in a part's result, one of several since transformers 5; images are concatenated."""
     rows = found if isinstance(found, (torch.Tensor, list, tuple)) else found.pooler_output
     return rows if isinstance(rows, torch.Tensor) else torch.cat(list(rows), 0)

@@ -1,8 +1,8 @@
-"""Loads whole modules from files of torch.save without zip, with PyTorch's own restricted unpickler.
+"""Loads whole modules from non-zip files of torch.save, with PyTorch's own restricted unpickler.
 
-Such a file names each class of a module by a persistent id that carries the class's source code, and the restricted
-unpickler takes persistent ids of weights only. So the ids are replaced by the classes that they name, in a copy of the
-file: whatever that gives is still held to the allow-list, because the restricted unpickler reads it.
+The file names each class of a module by a persistent id that includes the class's source code. The restricted unpickler
+accepts persistent ids of weights only, so the ids are replaced by the named classes in a copy of the file. The
+allow-list still applies, because the restricted unpickler reads the copy.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _CHUNK = 16 << 20
 
 
 def is_legacy(path: Path) -> bool:
-    """True for a file that is no zip archive."""
+    """Return whether a file is not a zip archive."""
     with path.open("rb") as file:
         return file.read(2) != b"PK"
 
 
 def load_legacy(path: Path) -> Any:
-    """What the file holds, by `torch.load(weights_only=True)` under the classes allowed at the moment.
+    """Return the content of a file, by `torch.load(weights_only=True)` with the classes allowed at the moment.
 
-    Raises what `torch.load` raises. The copy is a temporary file, so that no weights are held twice in memory.
+    Raises what `torch.load` raises. The copy is a temporary file, so that weights are not in memory twice.
     """
     with path.open("rb") as file, tempfile.TemporaryFile(dir=place_of_temporary_files()) as copy:
         begin, end = _pickle_range(file.fileno())
@@ -47,7 +47,7 @@ def load_legacy(path: Path) -> Any:
 
 
 def _pickle_range(descriptor: int) -> tuple[int, int]:
-    """Where the object's pickle begins and ends: behind the magic number, the protocol and the system's sizes."""
+    """Return begin and end of the object's pickle: after the magic number, the protocol and the system's sizes."""
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as content:
         for _ in range(3):
             read_pickle(content)
@@ -57,10 +57,11 @@ def _pickle_range(descriptor: int) -> tuple[int, int]:
 
 
 def strip_sources(data: bytes) -> bytes:
-    """A pickle with each persistent id of a layer's class (`("module", class, file, source)`) replaced by the class.
+    """Return a pickle with each persistent id of a layer's class (`("module", class, file, source)`) replaced by the
+    class.
 
-    What the ids memoize may be referred to later (a submodule called "module", say), so their strings come first,
-    where they stay at the bottom of the stack.
+    Strings that the ids memoize may be referenced later (a submodule called "module", for example). So they come first,
+    at the bottom of the stack.
     """
     codes = [(code.name, argument, int(at or 0)) for code, argument, at in pickletools.genops(data)]
     ends = [at for _, _, at in codes[1:]] + [len(data)]
@@ -81,6 +82,6 @@ def strip_sources(data: bytes) -> bytes:
 
 
 def _memoized_bytes(data: bytes, codes: list[tuple[str, Any, int]], ends: list[int], i: int) -> bytes:
-    """The bytes of an opcode, with those of the PUT behind it."""
+    """Return the bytes of an opcode and of the PUT after it."""
     last = i + 1 if "PUT" in codes[i + 1][0] else i
     return data[codes[i][2] : ends[last]]

@@ -1,21 +1,21 @@
-"""Lists what a file of weights holds, for which no code is needed."""
+"""Lists the content of a file of weights, which needs no code."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from convert.options import Options
-from convert.report import Report, Tensor
-from convert.source import Source
+from convert.outcome.report import Report, Tensor
+from convert.request.options import Options
+from convert.request.source import Source
 
 from .checkpoint import places_note, tensors_of
 from .loader import ARCHIVES, check_archive, load_weights
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor]:
-    """The tensors of the likeliest dict of weights in the file, in order; notes tell of others, and of dtypes.
+    """Return the tensors of the likeliest dict of weights in the file, in order; notes list other dicts, and dtypes.
 
-    Raises `BadInput` for a file without weights or a damaged one, `UnsafeInput` where tensors are not in the file.
+    Raises `BadInput` for a file without weights or a damaged one, `UnsafeInput` if tensors are not in the file.
     """
     if source.kind in ARCHIVES:
         check_archive(source.file, options, report)

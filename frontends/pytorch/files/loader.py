@@ -1,4 +1,4 @@
-"""Gets a PyTorch model out of a file without executing what the file contains, unless that is trusted."""
+"""Loads a PyTorch model from a file without executing what the file contains, unless that is trusted."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from convert.files.archive_layout import check_checksums
 from convert.files.legacy_storages import check_legacy_storages
 from convert.files.pickle_opcodes import Pickle, read_pickle, refuse_unfolding
 from convert.files.storages import check_storages
-from convert.options import Options
-from convert.report import Report
-from convert.runners.quiet_import import silent
-from convert.runners.sandbox import in_confined_thread
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.processes.sandbox import in_confined_thread
+from convert.quiet_import import silent
+from convert.request.options import Options
+from convert.request.source import Source
 
 from ..common.modes import note_training, refuse_cycles, refuse_odd_forward
 from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values, with_keywords, with_structures
@@ -49,9 +49,8 @@ _ODD = re.compile(r"[\"'\\\x00-\x1f]")
 def load(source: Source, options: Options, report: Report | None = None, *, keep_mode: bool = False) -> Any:
     """Return a module in eval mode, an ExportedProgram or a ScriptModule.
 
-    keep_mode: leave what a file holds in the mode that it was saved in.
-    Raises `BadInput`, `UnsafeInput` (executing the file would be needed and `options.trust` is not set) and
-    `UsageError` (a factory is missing).
+    keep_mode: leave a file's module in the mode in which it was saved. Raises `BadInput`, `UnsafeInput` (the file would
+    have to be executed and `options.trust` is not set) and `UsageError` (a factory is missing).
     """
     report = report or Report("load")
     loaders: dict[str, Callable[[], Any]] = {
@@ -65,11 +64,11 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
     }
     if source.path is not None and source.kind in ARCHIVES:
         check_archive(source.file, options, report)
-    # Else PyTorch takes indices of sparse tensors as they are, and writes where they point.
+    # Otherwise PyTorch uses indices of sparse tensors unchecked, and writes where they point.
     with torch.sparse.check_sparse_tensor_invariants(True):
         thing = loaders[source.kind]() if source.path is not None else source.model
     thing = without_compiler(thing)
-    if type(thing) is torch.nn.DataParallel and source.path is None:  # whose forward names no inputs
+    if type(thing) is torch.nn.DataParallel and source.path is None:  # its forward has no named inputs
         thing = thing.module
     if isinstance(thing, torch.nn.Module):
         refuse_cycles(thing)
@@ -78,7 +77,7 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
     if is_hugging_face(source):
         note_fixed(fixed_by_name([], options.fixed, variadic=True), report)
         return with_plain_forward(thing, options)
-    # An object in memory keeps the mode its owner left it in: whoever runs it restores that.
+    # An object in memory keeps its mode; the code that runs it restores the mode.
     if source.path is not None and isinstance(thing, torch.nn.Module) and not keep_mode:
         thing.eval()
     if isinstance(thing, torch.nn.Module) and not isinstance(thing, torch.jit.ScriptModule):
@@ -88,11 +87,11 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
 
 
 ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")
-"""Kinds of files that `torch.save` and its like write."""
+"""Kinds of files that `torch.save` and similar functions write."""
 
 
 def check_archive(path: Path, options: Options, report: Report) -> None:
-    """Hold a zip archive against its checksums, and the tensors of any file against its bytes unless it is trusted."""
+    """Verify a zip archive's checksums, and the tensors of any file against its bytes unless it is trusted."""
     if is_legacy(path):
         if not options.trust:
             check_legacy_storages(path)
@@ -151,7 +150,7 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
 
 
 def _refuse_odd_names(module: torch.nn.Module, path: Path) -> None:
-    """Raise `UnsafeInput` for a name that would end the quotes which it gets in code that PyTorch makes."""
+    """Raise `UnsafeInput` for a name that would end its quotes in code that PyTorch generates."""
     try:
         tables = [table(part) for part in module.modules() for table in (own_parts, own_parameters, own_buffers)]
         names = {str(name) for table in tables for name in table}
@@ -162,7 +161,7 @@ def _refuse_odd_names(module: torch.nn.Module, path: Path) -> None:
 
 
 def _layer_class(name: str) -> tuple[str, type | None]:
-    """A class of torch.nn.modules by name; None where that is not a module's class after all."""
+    """Return a class of torch.nn.modules by name; None if it is not a module's class."""
     place, _, attribute = name.rpartition(".")
     found = getattr(importlib.import_module(place), attribute, None) if _module_exists(place) else None
     return name, found if isinstance(found, type) and issubclass(found, torch.nn.Module) else None
@@ -176,8 +175,9 @@ def _module_exists(place: str) -> bool:
 
 
 def _known_functions(names: list[str]) -> list[tuple[Any, str]]:
-    """The functions of torch.nn.functional that layers keep as an attribute."""
+    """Return the functions that pickled layers name, most of which are arguments that they keep as attributes."""
     known = {
+        pickle_scan.OLD_BACKEND: lambda: None,
         "torch.nn.functional.relu": torch.nn.functional.relu,
         "torch.nn.functional.gelu": torch.nn.functional.gelu,
         "torch._C._nn.gelu": gelu,
@@ -191,9 +191,9 @@ def _torch_load(
     pickle_module: Any = pickle,
     hint: Callable[[Exception], str] = lambda _: DAMAGED,
 ) -> Any:
-    """Return what `torch.load` makes of plain data and the classes `allowed`, or of anything for None (trusted).
+    """Return the result of `torch.load` with plain data and the classes `allowed`, or with anything for None (trusted).
 
-    pickle_module: what finds the classes of a trusted file. hint: what to do after an exception. Raises `BadInput`.
+    pickle_module: finds the classes of a trusted file. hint: returns a hint for an exception. Raises `BadInput`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -213,9 +213,9 @@ def _torch_load(
 
 
 def load_weights(source: Source, options: Options) -> list[tuple[str, Mapping[str, torch.Tensor]]]:
-    """The dicts of tensors in a file of weights, each with its place in it, the likeliest first.
+    """Return the dicts of tensors in a file of weights, each with its path in it, the likeliest first.
 
-    What lies beside them is data that nobody interprets. Raises `BadInput` where there are none.
+    Other content is data that nobody interprets. Raises `BadInput` if there are none.
     """
     return _load_checkpoint(source, options)[0]
 
@@ -223,7 +223,7 @@ def load_weights(source: Source, options: Options) -> list[tuple[str, Mapping[st
 def _load_checkpoint(
     source: Source, options: Options
 ) -> tuple[list[tuple[str, Mapping[str, torch.Tensor]]], dict[str, Any]]:
-    """What `load_weights` gives, and beside it the arguments of Python that the module was made with, by name."""
+    """Return the result of `load_weights`, and the Python arguments that the module was created with, by name."""
     path = source.file
     if source.kind == "safetensors":
         return [("", _load_safetensors(path))], {}
@@ -237,7 +237,7 @@ def _load_checkpoint(
 
 
 def _weights_as_data(path: Path) -> list[tuple[str, Mapping[str, torch.Tensor]]]:
-    """The dicts of tensors beside a module that cannot be loaded; empty where there are none."""
+    """Return the dicts of tensors next to a module that cannot be loaded; empty if there are none."""
     data = _read_saved(path)
     try:
         return list(state_dicts(_torch_load(path, stand_ins(data))))

@@ -1,4 +1,4 @@
-"""Finds the classes of a trusted pickle in the user's script, and chooses among the modules that a file holds."""
+"""Finds the classes of a trusted pickle in the user's script, and selects among the modules in a file."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ import torch
 
 from convert.errors import BadInput, UsageError
 from convert.extras import install_command
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 from .checkpoint import is_average, nested_modules, places_note
 from .factory import factory, named_code
 from .hugging_face_tasks import PART
 
 _SCRIPT = "__main__"
-"""Where pickles look for the classes of the script that wrote them."""
+"""The module in which pickles look for the classes of the script that wrote them."""
 
 
 def unpickler(options: Options) -> Any:
-    """Return a stand-in for Python's module `pickle` that finds classes in the files of `--model` and `--code`.
+    """Return a replacement for Python's `pickle` that finds classes in the files of `--model` and `--code`.
 
-    Classes of `__main__`, and of a module that a file is called like, are those of the file. Raises `UsageError` where
-    `--model` names nothing.
+    Classes of `__main__`, and of a module named like a file, are those of the file. Raises `UsageError` if `--model`
+    names nothing.
     """
     files = {Path(file).stem: vars(sys.modules[Path(file).stem]) for file in options.code}
     if options.model:
@@ -39,7 +39,7 @@ def unpickler(options: Options) -> Any:
     class Unpickler(pickle.Unpickler):
         def find_class(self, place: str, name: str, /) -> Any:
             first, *rest = name.split(".")
-            # A script that lies in a package, too: `project.nets` is the file nets.py.
+            # This includes a script inside a package: `project.nets` is the file nets.py.
             own = [*files.values()] if place == _SCRIPT else [files.get(place.rpartition(".")[2], {})]
             found = next((names[first] for names in own if first in names), None)
             if found is None:
@@ -54,10 +54,10 @@ def unpickler(options: Options) -> Any:
 
 
 def code_hint(needed: Sequence[str], options: Options) -> str:
-    """Return the options that name the files whose classes a pickle needs; "" where they are given, or none is needed.
+    """Return the options that name the files whose classes a pickle needs; "" if they are given, or none is needed.
 
-    needed: the names in the pickle. Classes of a script are found by `--model`, which chooses among several modules,
-    and those of a module that cannot be imported here by `--code`.
+    needed: the names in the pickle. `--model` names a script's classes, and selects among several modules; `--code`
+    names those of a module that cannot be imported here.
     """
     own = [name.removeprefix(f"{_SCRIPT}.") for name in needed if name.startswith(f"{_SCRIPT}.")]
     if own and not options.model and not options.code:
@@ -72,7 +72,7 @@ def code_hint(needed: Sequence[str], options: Options) -> str:
 
 
 def _is_lacking(name: str) -> bool:
-    """Whether a class is one of a module that is not installed; no module is imported for it."""
+    """Return whether a class belongs to a module that is not installed; nothing is imported to find out."""
     top = name.partition(".")[0]
     if top == _SCRIPT or "." not in name:
         return False
@@ -83,13 +83,13 @@ def _is_lacking(name: str) -> bool:
 
 
 def _module_of(name: str) -> str:
-    """The module in the name of a class, which may lie in another one: `train` of `train.Scorer.Head`."""
+    """Return the module in the name of a class, which may be nested: `train` for `train.Scorer.Head`."""
     parts = name.split(".")
     return ".".join(takewhile(lambda part: not part[:1].isupper(), parts[:-1])) or parts[0]
 
 
 def _existing_file(stem: str) -> str:
-    """The file of a module, as it is to be typed."""
+    """Return the file of a module, as the user would type it."""
     return f"{stem}.py" if Path(f"{stem}.py").is_file() else f"FOLDER/{stem}.py"
 
 
@@ -97,7 +97,7 @@ DAMAGED = "the file may be damaged: get it again"
 
 
 def missing_class_hint(error: Exception, needed: Sequence[str], options: Options) -> str:
-    """Return the hint for a trusted file of which PyTorch loads nothing: what defines the classes that it `needed`."""
+    """Return the hint for a trusted file that PyTorch cannot load: the files that define the `needed` classes."""
     if isinstance(error, (AttributeError, ImportError)):
         if hint := code_hint(needed, options):
             return f"add {hint}"
@@ -110,10 +110,10 @@ def missing_class_hint(error: Exception, needed: Sequence[str], options: Options
 
 
 def chosen_module(path: Path, thing: Any, options: Options, report: Report) -> torch.nn.Module:
-    """Return the module that a file holds; of several the one at `--part`, or the only one of the class of `--model`.
+    """Return the module in a file; of several, the one at `--part`, or the only one of `--model`'s class.
 
-    Averages over training (`ema`) count only where there is nothing else. Raises `BadInput` where the file holds no
-    module, and `UsageError` where it holds several and nothing tells which is meant.
+    Averages over training (`ema`) count only if there is nothing else. Raises `BadInput` if the file has no module, and
+    `UsageError` if it has several and the choice is open.
     """
     modules = nested_modules(thing)
     if not modules:
@@ -145,7 +145,7 @@ def chosen_module(path: Path, thing: Any, options: Options, report: Report) -> t
 
 
 def _fitting(modules: dict[str, torch.nn.Module], options: Options) -> list[str]:
-    """The places of the modules whose class `--model` names; all where it names none of theirs."""
+    """Return the paths of the modules with the class that `--model` names; all paths if no module has that class."""
     wanted = factory(options.model) if options.model and len(modules) > 1 else None
     name = wanted.__name__ if isinstance(wanted, type) else None
     return [p for p, module in modules.items() if type(module).__name__ == name] or list(modules)

@@ -1,9 +1,14 @@
-"""Reads `.pt2` archives with torch.export, after a look that nothing in them would be executed.
+"""Reads `.pt2` archives with torch.export, after checking that nothing in them would be executed.
 
-`torch.export.load` unpickles whatever it cannot read otherwise, calls `sympy.sympify` (hence `eval`) on the sizes in
-the archive's JSON, resolves names inside the torch package, and loads (or compiles) what AOTInductor left for each
-model: so the parts of the archive are checked first, every `torch.load` inside it is held to weights only, and it runs
-in a thread that can neither write nor connect nor start programs.
+`torch.export.load` may execute code in four ways:
+
+- it unpickles whatever it cannot read otherwise
+- it calls `sympy.sympify` (hence `eval`) on the sizes in the archive's JSON
+- it resolves names inside the torch package
+- it loads (or compiles) what AOTInductor left for each model
+
+So the parts of the archive are checked first, and every `torch.load` inside is restricted to weights. The load runs in
+a thread that cannot write, connect or start programs.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
 from convert.files.archives import open_archive, read_member
 from convert.files.counted_json import parse_json
-from convert.runners.sandbox import in_confined_thread
+from convert.processes.sandbox import in_confined_thread
 
 from ..torch_internals import import_serializer
 from . import exported_names
@@ -44,7 +49,7 @@ _CUSTOM = re.compile(r"torch\.ops\.(?!aten\.|prim\.|higher_order\.)([a-z_]\w*)\.
 _COMPILED = "data/aotinductor/"
 """The folder of an archive with libraries and C++ (AOTINDUCTOR_DIR in torch/export/pt2_archive/constants.py)."""
 _CODE = re.compile(r"torch|math|_operator")
-"""How a target begins that PyTorch resolves to a Python function; others name weights."""
+"""The prefixes of targets that PyTorch resolves to a Python function; others name weights."""
 
 _FUNCTIONS = frozenset(
     (  # noqa: SIM905
@@ -55,7 +60,7 @@ _FUNCTIONS = frozenset(
         "exp Piecewise ExprCondPair oo int_oo true false True False zoo nan pi E I"
     ).split()
 )
-"""What PyTorch writes sizes with."""
+"""The functions that PyTorch writes sizes with."""
 _SYMBOL = re.compile(r"[a-z]{1,3}f?\d+|[A-Za-z]\w{0,40}", re.ASCII)
 _NODES = (
     ast.Expression,
@@ -77,7 +82,9 @@ _NODES = (
 
 
 def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
-    """The program in a `.pt2` file. Raises `BadInput` if it is broken, `UnsafeInput` if reading it could run code."""
+    """Return the program in a `.pt2` file. Raises `BadInput` if it is broken, `UnsafeInput` if reading it could run
+    code.
+    """
     named = _operators(path, trust)
     unknown = declare_operators(named)
     if unknown:
@@ -98,7 +105,9 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
 
 @contextmanager
 def _types_looked_up_once() -> Iterator[None]:
-    """Inside, PyTorch asks once for the types of a class's fields, and not for each object: half of reading a file."""
+    """Cache the types of a class's fields, which PyTorch otherwise queries for each object: half the time to read a
+    file.
+    """
     serialize = import_serializer()
 
     found: dict[Any, dict[str, Any]] = {}
@@ -114,7 +123,7 @@ def _types_looked_up_once() -> Iterator[None]:
 
 @contextmanager
 def _no_log() -> Iterator[None]:
-    """PyTorch logs the traceback of what it then raises."""
+    """Suppress the traceback that PyTorch logs for an error that it also raises."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -125,7 +134,7 @@ def _no_log() -> Iterator[None]:
 
 @contextmanager
 def _weights_only(on: bool) -> Iterator[None]:
-    """Holds `torch.load` to weights only, whatever its caller asks for; PyTorch reads that from the environment."""
+    """Restrict `torch.load` to weights, whatever its caller requests; PyTorch reads that from the environment."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     if on:
@@ -140,7 +149,7 @@ def _weights_only(on: bool) -> Iterator[None]:
 
 
 def _operators(path: Path, trust: bool) -> set[str]:
-    """The custom operators that the program calls. Raises `UnsafeInput` where reading the file could run code."""
+    """Return the custom operators that the program calls. Raises `UnsafeInput` if reading the file could run code."""
     found: set[str] = set()
     with open_archive(path) as archive:
         for name in archive.namelist():
@@ -168,7 +177,7 @@ def _operators(path: Path, trust: bool) -> set[str]:
 
 
 def _check_weights_are_there(path: Path, name: str, content: Any, archive: zipfile.ZipFile) -> None:
-    """Raise `BadInput` for a tensor of some size whose entry has no bytes: PyTorch takes zeros for it."""
+    """Raise `BadInput` for a non-empty tensor whose entry has no bytes: PyTorch would use zeros."""
     entries = content.get("config") if isinstance(content, dict) else None
     for tensor, config in entries.items() if isinstance(entries, dict) else ():
         meta = config.get("tensor_meta") if isinstance(config, dict) else None
@@ -182,12 +191,14 @@ def _check_weights_are_there(path: Path, name: str, content: Any, archive: zipfi
 
 
 def _match_custom_operator(target: Any) -> re.Match[str] | None:
-    """The namespace and name of a custom operator."""
+    """Return the namespace and name of a custom operator."""
     return _CUSTOM.fullmatch(target) if isinstance(target, str) else None
 
 
 def _check_json(path: Path, name: str, content: Any) -> None:
-    """Refuse sizes that are more than arithmetic, targets that are no operators, names of code, and pickled objects."""
+    """Raise `UnsafeInput` for sizes beyond arithmetic, targets that are no operators, names of code, and pickled
+    objects.
+    """
     for found in exported_names.findings(content):
         raise _unsafe_error(path, f"{name} {found}")
     for key, value in _json_entries(content):
@@ -229,7 +240,7 @@ def _json_entries(content: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_arithmetic(text: Any) -> bool:
-    """True for an expression of numbers, symbols and the functions that PyTorch prints sizes with."""
+    """Return whether a text is an expression of numbers, symbols and the functions that PyTorch writes sizes with."""
     if not isinstance(text, str) or len(text) > limits.EXPORTED_EXPRESSION_CHARACTERS:
         return False
     try:

@@ -1,7 +1,7 @@
-"""Takes the code of a TorchScript archive apart as PyTorch's own lexer does (torch/csrc/jit/frontend/lexer.h).
+"""Tokenizes the code of a TorchScript archive as PyTorch's own lexer does (torch/csrc/jit/frontend/lexer.h).
 
-Python's `tokenize` would be another language: the number `0x1.` of PyTorch ends with a point, which Python takes for
-the one before an attribute. What one of the two could read otherwise than this is refused.
+Python's `tokenize` differs: PyTorch's number `0x1.` ends with a point, which Python would read as the one before an
+attribute. Code that the two could read differently is refused.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ _TRIPLE = r'"""(?:[^"\\]|\\[\s\S]|"(?!""))*+"""|' + r"'''(?:[^'\\]|\\[\s\S]|'(?!
 _SINGLE = r'"(?!"")(?:[^"\\\n]|\\[\s\S])*+"|' + r"'(?!'')(?:[^'\\\n]|\\[\s\S])*+'"
 _TEXT = re.compile(f"{_TRIPLE}|{_SINGLE}")
 _TOKEN = re.compile(rf"#(?! type:)[^\n]*|\\\n|({_TRIPLE}|{_SINGLE}|[\"'][\s\S]*|\w+|\S)", re.ASCII)
-"""A comment and a line that goes on are none; "# type:" begins no comment. A text without an end has all that follows,
-so that no more than one end is looked for in vain. A point of a number stands by itself, as do those of "..."."""
+"""Comments and line continuations are no tokens; "# type:" is not a comment. An unterminated string extends to the end,
+so that at most one is searched in vain. The point of a number is a separate token, as are those of "...".
+"""
 
 
 def script_tokens(code: str) -> list[str]:
-    """Words, texts with their quotes, and other characters one by one, of "a.b = 'c'": a . b = 'c'.
+    """Return words, strings with their quotes, and other characters one by one: "a.b = 'c'" gives a . b = 'c'.
 
-    Raises `ValueError`, in words, for what is no TorchScript: a text that does not end, or another character than
-    those of ASCII outside of texts and comments, which a locale may take for a blank or a letter.
+    Raises `ValueError` with a description for an unterminated string, and for a non-ASCII character outside strings and
+    comments. A locale may treat such a character as a blank or a letter.
     """
     tokens = [token for token in _TOKEN.findall(code) if token]
     if tokens and tokens[-1][0] in "\"'" and _TEXT.fullmatch(tokens[-1]) is None:

@@ -1,8 +1,8 @@
-"""Holds `__setstate__` of a TorchScript archive to putting data back, because it runs while the archive is loaded.
+"""Restricts `__setstate__` of a TorchScript archive to restoring data, because it runs while the archive is loaded.
 
 PyTorch's own classes have one (packed weights of quantized layers): attributes are assigned, parts of the state are
-taken, and weights are packed. Nothing of that loops, recurs or computes; a body that does may go on for ever or take
-all memory, and is not run before the archive is trusted.
+read, and weights are packed. None of this loops, recurses or computes. A body that does may run forever or use all
+memory, and is not run unless the archive is trusted.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from .script_tokens import script_tokens
 
 SETSTATE = "__setstate__"
 _CALLS = 1000
-"""Calls that one `__setstate__` may make, each of them counted as often as it is made."""
+"""Maximum number of calls that one `__setstate__` makes, including repeated ones."""
 _JOINS = 4
-"""Texts or lists that one `__setstate__` may put behind others: each may double what there is."""
+"""Maximum number of concatenations of strings or lists in one `__setstate__`: each may double the size."""
 _DEPTH = 50
-"""Functions that one `__setstate__` may call inside of one another."""
+"""Maximum nesting of calls in one `__setstate__`."""
 _NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AnnAssign, ast.Expr, ast.Return, ast.Pass, ast.If,
     ast.Tuple, ast.List, ast.Dict, ast.Attribute, ast.Subscript, ast.Name, ast.Constant, ast.Call, ast.UnaryOp,
     ast.USub, ast.expr_context,
 )  # fmt: skip
-"""What a body may be made of; branches, but no loops."""
+"""Statements and expressions that a body may contain; branches, but no loops."""
 _PLAIN = frozenset(("annotate", "unchecked_cast", "uninitialized", "int", "float", "bool", "str", "getattr"))
 _OF_TORCH = frozenset(
     ("len", "size", "eq", "ne", "lt", "gt", "le", "ge", "__is__", "__isnot__", "__not__", "__and__", "__or__",
      "__contains__", "__getitem__", "append", "_set_item", "dim", "contiguous", "format", "add", "sub", "str",
      "quantize_per_tensor", "quantize_per_channel", "_empty_affine_quantized", "dequantize", "list", "device", "to")
 )  # fmt: skip
-"""Functions of torch that a body may call: none makes a tensor of a size that the file chooses without its data."""
+"""Functions of torch that a body may call: none creates a tensor whose size the file chooses without its data."""
 _OPERATORS = {
     "quantized": (
         "prepack", "unpack", "prepack_fp16", "unpack_fp16", "make_quantized_cell_params",
@@ -48,18 +48,18 @@ _OPERATORS = {
     "prim": ("RaiseException", "unchecked_cast", "NumToTensor"),
     "mkldnn_prepacked": ("prepack",),
 }  # fmt: skip
-"""The ends of the names of `ops.namespace.name` that a body may call."""
+"""The suffixes of `ops.namespace.name` that a body may call."""
 _ROOTS = frozenset(("torch", "ops"))
 _KNOWN = _PLAIN | _ROOTS | {"__torch__"}
-"""Names that mean what they mean everywhere: a variable of such a name would be called in its place."""
+"""Names with a fixed meaning: a variable with such a name would be called in its place."""
 _ASKED = (SETSTATE, "__getstate__", "__init__", "__new__")
-"""Functions that run where they are called, or when something else than loading is done."""
+"""Functions that run where they are called, or at another time than loading."""
 
 
 def setstate_findings(codes: Iterable[str]) -> Iterator[str]:
-    """Why the `__setstate__` of an archive may not be run, in words; nothing where there is none or it is harmless.
+    """Yield why the `__setstate__` of an archive may not be run; nothing if there is none or it is harmless.
 
-    Raises `ResourceLimit` where more code than `TORCHSCRIPT_SETSTATE_BYTES` has to do with them.
+    Raises `ResourceLimit` if more code than `TORCHSCRIPT_SETSTATE_BYTES` is involved.
     """
     codes = list(codes)
     if not any(SETSTATE in code for code in codes):
@@ -75,7 +75,7 @@ def setstate_findings(codes: Iterable[str]) -> Iterator[str]:
 
 
 class _Functions:
-    """The functions of an archive by their names; a file is parsed when one is asked for that it may define."""
+    """The functions of an archive by name; a file is parsed when one is requested that it may define."""
 
     def __init__(self, codes: Iterable[str]) -> None:
         self._waiting = [(code, _defined_names(code, "def")) for code in codes]
@@ -84,14 +84,14 @@ class _Functions:
         self._found: dict[str, list[ast.FunctionDef]] = defaultdict(list)
         self._size = 0
         self.unread = False
-        """Whether a file that may define what was asked for is no Python."""
+        """Whether a file that may define the requested function is not Python."""
 
     def implied_names(self) -> list[str]:
-        """The names of functions that run without a call of their name: of an index, a condition, a number of it."""
+        """Return the names of functions that run implicitly: indexing, conditions, number conversions."""
         return sorted(n for n in self.defined if n.startswith("__") and n.endswith("__") and n not in _ASKED)
 
     def named(self, name: str) -> list[ast.FunctionDef]:
-        """Every function of this name. Raises `ResourceLimit`."""
+        """Return every function of this name. Raises `ResourceLimit`."""
         defining = [code for code, names in self._waiting if name in names]
         if defining:
             self._waiting = [(code, names) for code, names in self._waiting if name not in names]
@@ -119,7 +119,7 @@ class _Functions:
 
 
 def _defined_names(code: str, keyword: str) -> set[str]:
-    """The names behind "def" or "class"; those of every word where the code is none."""
+    """Return the names after "def" or "class"; every word if the code is invalid."""
     try:
         tokens = script_tokens(code)
     except ValueError:
@@ -129,7 +129,7 @@ def _defined_names(code: str, keyword: str) -> set[str]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a body does: calls and joins, those of what it calls included, and why it may not be run if that is so."""
+    """The calls and concatenations of a body, including its callees, and the reason why it may not be run, if any."""
 
     calls: int = 0
     joins: int = 0
@@ -143,7 +143,7 @@ def _too_much(work: _Work) -> str:
 
 
 def _work_of_body(function: ast.FunctionDef, functions: _Functions, known: dict[str, _Work | None]) -> _Work:
-    """Goes over a body once. `known` has what functions of a name do together, or None while that is being found."""
+    """Analyse a body once. `known` has the total for functions of a name, or None while it is being computed."""
     calls = joins = 0
     called_on = set[ast.AST]()
     for node in itertools.chain.from_iterable(map(ast.walk, [function.args, *function.body])):
@@ -164,7 +164,7 @@ def _work_of_body(function: ast.FunctionDef, functions: _Functions, known: dict[
 
 
 def _joined_values(call: ast.Call) -> int:
-    """How many values a call puts behind another one; those that stand in the code make nothing large."""
+    """Return how many values a call concatenates; values in the code itself do not grow."""
     parts = _dotted_name(call.func)
     if parts not in (["torch", "add"], ["torch", "format"]):
         return 0
@@ -178,7 +178,7 @@ def _work_of_call(call: ast.Call, functions: _Functions, known: dict[str, _Work 
         is_known = len(parts) == 2 and parts[1] in _OF_TORCH
     elif parts[:1] == ["ops"]:
         is_known = len(parts) == 3 and parts[2].endswith(_OPERATORS.get(parts[1], ("\0",)))
-    else:  # functions of the archive are called by names with points: a bare name is one of PyTorch's, or a variable
+    else:  # functions of the archive are called by dotted names; a bare name is a builtin of PyTorch, or a variable
         is_known = len(parts) == 1 and parts[0] in _PLAIN
     if is_known:
         return _Work()
@@ -188,9 +188,10 @@ def _work_of_call(call: ast.Call, functions: _Functions, known: dict[str, _Work 
     bodies = functions.named(name)
     if parts[:1] == ["__torch__"]:
         bodies = bodies + (functions.named("__init__") if name in functions.classes else [])
-    elif name and _is_method_of_values(name):  # a tensor, a list or a text may be what has it, whatever the archive has
+    # it may be a method of a tensor, a list or a string, regardless of the archive's own functions
+    elif name and _is_method_of_values(name):
         bodies = []
-    if not bodies and name not in ("unpack", SETSTATE, "__new__"):  # of packed weights, which C++ puts back
+    if not bodies and name not in ("unpack", SETSTATE, "__new__"):  # a method of packed weights, which C++ restores
         return _Work(finding=f"calls {'.'.join(parts) or 'what is computed'}")
     if sum(work is None for work in known.values()) > _DEPTH:
         return _Work(finding=f"calls functions more than {_DEPTH} deep")
@@ -202,28 +203,28 @@ def _work_of_call(call: ast.Call, functions: _Functions, known: dict[str, _Work 
 
 
 def _name_given(node: ast.AST) -> str:
-    """The name that an argument or a variable gets, or nothing."""
+    """Return the name that an argument or a variable gets, or ""."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return node.id
     return node.arg if isinstance(node, ast.arg) else ""
 
 
 def _is_method_of_values(name: str) -> bool:
-    """Whether PyTorch has an operator of this name, which values have as a method."""
+    """Return whether PyTorch has an operator of this name, which values have as a method."""
     import torch
 
     return not name.startswith("__") and hasattr(torch.ops.aten, name)
 
 
 def _root(node: ast.expr) -> ast.expr:
-    """What `a.b.c` is taken from."""
+    """Return the innermost expression of `a.b.c`."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node
 
 
 def _dotted_name(node: ast.expr) -> list[str]:
-    """`a.b.c` taken apart; of anything else before a dot only what comes behind it."""
+    """Return the parts of `a.b.c`; for another expression before a dot, only the parts after it."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -1,7 +1,7 @@
-"""Keeps TorchScript archives from acting outside of their tensors: `torch.jit.load` runs code that the archive brings.
+"""Keeps TorchScript archives from accessing anything but their tensors: `torch.jit.load` runs code of the archive.
 
-The pickles of an archive are read by a restricted reader in C++ that builds TorchScript's own types only, and its code
-is compiled to TorchScript, not to Python. But a class may have a `__setstate__`, which runs while it is loaded
+A restricted reader in C++ reads the pickles of an archive and creates TorchScript's own types only, and the code is
+compiled to TorchScript, not to Python. But a class may have a `__setstate__`, which runs while it is loaded
 (`setstate_safety`), and TorchScript has operators that write and map files.
 """
 
@@ -26,10 +26,12 @@ _CALL = re.compile(r"\bops\.(\w+)\.(\w+)")
 
 _CLASS = re.compile(r"\btorch\.classes\.(\w+)")
 CLASSES = frozenset(("quantized", "rnn", "sparse", "mkldnn", "xnnpack", "torchtext", "torchaudio", "torchvision"))
-"""Of `torch.classes`, whose objects C++ makes: those that hold weights, readers of text or of sound in memory."""
+"""Allowed names in `torch.classes`, whose objects C++ creates: holders of weights, and readers of text or audio in
+memory.
+"""
 
 FILES = frozenset(("save", "from_file"))
-"""TorchScript's operators that take the name of a file."""
+"""TorchScript's operators that take a file name."""
 
 NAMESPACES = frozenset(
     (
@@ -50,13 +52,15 @@ NAMESPACES = frozenset(
         "mmcv",
     )
 )
-"""Of `torch.ops`: those that compute. Others send, receive, open or allocate."""
+"""Allowed namespaces in `torch.ops`: those that compute. Others send, receive, open or allocate."""
 
 
 _LOOKED_AT = FILES | {"ops", "prim", "getattr", "__torch__"}
 
 _BUILTINS = frozenset(("NumToTensor", "RaiseException"))
-"""Operators of PyTorch's compiler that programs call by a name with capitals. It dies over some of the others."""
+"""Operators of PyTorch's compiler whose names contain capitals, which programs call. It crashes on some of the
+others.
+"""
 
 
 _TABLE = b"FORMAT_WITH_STRING_TABLE"
@@ -66,7 +70,9 @@ _DEBUG_CODES = {
     "NONE": 0, "STOP": 0, "EMPTY_LIST": 0, "REDUCE": 0, "PROTO": 1, "BINPUT": 1, "BINGET": 1, "LONG_BINPUT": 4,
     "LONG_BINGET": 4, "BINUNICODE": 4, "LONG1": 1, "GLOBAL": 0,
 }  # fmt: skip
-"""What PyTorch writes debug information with; the bytes that follow, of the last three those that tell how many do."""
+"""Opcodes in PyTorch's debug information and the number of bytes after them; for the last three, those of a length
+field.
+"""
 _OPCODES = {op.name: ord(op.code) for op in pickletools.opcodes}
 _FOLLOWING = {_OPCODES[name]: size for name, size in (_DEBUG_CODES | _NUMBERS).items()}
 _INTEGERS = {_OPCODES[name]: size for name, size in _NUMBERS.items()}
@@ -76,10 +82,10 @@ _TEXT, _LONG, _GLOBAL, _LIST, _REDUCE, _STOP = (
 
 
 def refuse_unsafe(path: Path) -> None:
-    """Look through the code of a TorchScript archive before it is loaded.
+    """Check the code of a TorchScript archive before it is loaded.
 
-    Raises `UnsafeInput` where it calls an operator on files or one of a namespace that is not known to be harmless,
-    cannot be looked through, or does more than put data back while it is loaded.
+    Raises `UnsafeInput` if the code cannot be analysed, if it calls an operator on files or from a namespace that is
+    not known to be harmless, or if it does more than restore data during loading.
     """
     with open_archive(path) as archive:
         if member(archive, "model.json") is not None:
@@ -107,16 +113,16 @@ def refuse_unsafe(path: Path) -> None:
 
 
 def _codes(archive: zipfile.ZipFile) -> dict[str, str]:
-    """The files of code of an archive; PyTorch finds entries whatever their case is. Raises `ResourceLimit`."""
+    """Return the code files of an archive; PyTorch finds entries case-insensitively. Raises `ResourceLimit`."""
     contents = read_members(archive, ".py", limits.TORCHSCRIPT_CODE_BYTES, "of code")
     return {name: content.decode("utf-8", "replace") for name, content in contents.items()}
 
 
 def refuse_damaged_debug_info(path: Path) -> None:
-    """Hold the places that source ranges point to against the table of texts, which PyTorch reads without a look.
+    """Check the string indices in source ranges against the string table, because PyTorch does not check them.
 
-    Each `.debug_pkl` is a format's name, the texts, and ranges whose texts are lists of places in that table
-    (torch/csrc/jit/serialization/source_range_serialization.cpp). Raises `BadInput` for a place that there is not,
+    Each `.debug_pkl` has a format name, the strings, and ranges whose texts are lists of indices into them
+    (torch/csrc/jit/serialization/source_range_serialization.cpp). Raises `BadInput` for an index out of range, and
     `ResourceLimit`.
     """
     with open_archive(path) as archive:
@@ -134,8 +140,8 @@ def refuse_damaged_debug_info(path: Path) -> None:
 
 
 def _debug_fault(content: bytes) -> str:
-    """What is wrong with a `.debug_pkl`, or nothing. Only its lists hold places, and no other form writes them."""
-    if _TABLE not in content:  # of a PyTorch that wrote the texts into each range
+    """Return the defect of a `.debug_pkl`, or "". Only its lists have indices, and they have no other form."""
+    if _TABLE not in content:  # from a PyTorch release that wrote the text into each range
         for count, _ in enumerate(pickletools.genops(content)):
             if count > limits.PICKLE_OPCODES:
                 raise ResourceLimit(f"debug information has more than {limits.PICKLE_OPCODES:,} opcodes")
@@ -170,7 +176,7 @@ def _debug_fault(content: bytes) -> str:
 
 
 def custom_operators(path: Path) -> set[str]:
-    """The operators of `torch.ops` that the code of an archive calls, as "namespace::name"."""
+    """Return the operators of `torch.ops` that the code of an archive calls, as "namespace::name"."""
     with open_archive(path) as archive:
         return {f"{m[1]}::{m[2]}" for code in _codes(archive).values() for m in _CALL.finditer(code)}
 
@@ -183,7 +189,7 @@ def _unsafe_error(path: Path, why: str) -> UnsafeInput:
 
 
 def _unsafe_findings(code: str) -> Iterator[str]:
-    """What is wrong with one source file, in words."""
+    """Yield what is wrong with one source file."""
     try:
         texts = script_tokens(code)
     except ValueError as error:
@@ -206,9 +212,9 @@ def _unsafe_findings(code: str) -> Iterator[str]:
 
 
 def _foreign_type(texts: list[str], i: int) -> str:
-    """What is wrong with the name of a type or function that begins at place `i`, or nothing.
+    """Return the defect in the name of a type or function that begins at index `i`, or "".
 
-    Where it ends before it says which, its parts could go by other names.
+    A name that ends before it is complete could have aliases.
     """
     names = []
     while texts[i + 1 : i + 2] == ["."] and (name := "".join(texts[i + 2 : i + 3])).isidentifier():
@@ -221,26 +227,26 @@ def _foreign_type(texts: list[str], i: int) -> str:
 
 
 def _is_attribute(texts: list[str], i: int) -> bool:
-    """Whether it stands behind a point, and that not behind a number, of which it may be the end."""
+    """Return whether a token follows a dot that is not the end of a number."""
     return i > 1 and texts[i - 1] == "." and (texts[i - 2] in ")]" or texts[i - 2].isidentifier())
 
 
 def _is_call(texts: list[str]) -> bool:
-    """`ops.namespace.name(`, of a known namespace; a part of it may not go by another name."""
+    """Return whether tokens are `ops.namespace.name(` with a known namespace; a part of it must not be aliased."""
     return texts[1:4:2] == [".", "."] and texts[5:6] == ["("] and texts[2] in NAMESPACES
 
 
 def _is_odd(builtin: str) -> bool:
-    """Whether it is one that PyTorch puts into graphs itself, or that calls another machine."""
+    """Return whether a builtin is one that PyTorch itself inserts into graphs, or that calls another machine."""
     return (not builtin.islower() and builtin not in _BUILTINS) or builtin.startswith("rpc")
 
 
 def _is_plain_getattr(texts: list[str]) -> bool:
-    """`getattr(self, "0")`, which is how a submodule with a number for a name is written."""
+    """Return whether tokens are `getattr(self, "0")`, the form for a submodule with a number as its name."""
     if texts[1:2] != ["("] or "," not in texts:
         return False
     place = texts.index(",")
-    if {"ops", "torch"} & set(texts[:place]):  # whose parts go by their own names
+    if {"ops", "torch"} & set(texts[:place]):  # its parts have names of their own
         return False
     if texts[place + 2 : place + 3] != [")"]:
         return False

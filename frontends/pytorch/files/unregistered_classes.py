@@ -1,7 +1,8 @@
-"""Classes that an exported program returns or takes and that no library here has registered: transformers' outputs.
+"""Classes in the inputs or outputs of an exported program that no library here has registered, such as transformers'
+outputs.
 
-`torch.export.load` looks a class up by the name that its library registers once it is imported. Only the names of its
-parts are asked of it, and these lie in the file: no library is imported because a file names it.
+`torch.export.load` looks a class up by the name that its library registers at import. Only the names of its parts are
+needed, and the file has these; so no library is imported because a file names it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from ..torch_internals import fx_pytree, pytree
 
 
 class StoredParts(dict[str | int, Any]):
-    """The parts of an object by name, or by place where the file has no names; `context` is what the file says."""
+    """The parts of an object by name, or by position if the file has no names; `context` is what the file says."""
 
     context: Any = None
 
 
 @contextmanager
 def stand_in_classes() -> Iterator[None]:
-    """While a program is loaded, each name that is not registered stands for a class of its own, of `StoredParts`."""
+    """Replace each unregistered name by its own class of `StoredParts` while a program is loaded."""
     registered = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE
     pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE = _AnyName(registered)
     try:
@@ -43,7 +44,7 @@ class _AnyName(dict[str, type[Any]]):
 
 
 _STAND_INS: dict[str, type[StoredParts]] = {}
-"""By the name in files; a class that is made twice would be two structures that are not the same."""
+"""By the name in files, because a class created twice would be two different structures."""
 
 
 def _register(stand_in: type[StoredParts], name: str) -> None:
@@ -66,7 +67,7 @@ def _register(stand_in: type[StoredParts], name: str) -> None:
 
 
 def _plain_context(text: Any) -> Any:
-    """The JSON in it, or the text; PyTorch's own reader would import the module of an enumeration in it."""
+    """Return the parsed JSON, or the text; PyTorch's own reader would import the module of an enumeration in it."""
     try:
         return json.loads(text)
     except (TypeError, ValueError):
@@ -74,7 +75,9 @@ def _plain_context(text: Any) -> Any:
 
 
 def part_names(context: Any, count: int) -> list[str] | list[int]:
-    """The names of `count` parts: a list of them, as of dicts, or the first of two lists, as of dataclasses."""
+    """Return the names of `count` parts: a list of them, as for dicts, or the first of two lists, as for
+    dataclasses.
+    """
     for names in (context, context[0] if isinstance(context, list) and context else None):
         if isinstance(names, list) and len({n for n in names if isinstance(n, str)}) == len(names) == count:
             return names

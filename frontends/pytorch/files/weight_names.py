@@ -1,4 +1,4 @@
-"""Matches the names of a checkpoint's weights with those of a module: prefixes of wrappers are found, not guessed."""
+"""Matches the names of a checkpoint's weights with those of a module; prefixes of wrappers are found systematically."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import torch
 from torch import nn
 
 _WRAPPERS = frozenset(("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
-"""Parts of names that DataParallel, torch.compile, FSDP and checkpointing put in, wherever they wrap a module."""
+"""Parts of names that DataParallel, torch.compile, FSDP and checkpointing insert wherever they wrap a module."""
 
 USUAL = ("", "model.", "net.", "network.", "module.", "backbone.", "encoder.")
-"""Prefixes of the network that is trained, the likeliest first: what wraps it for training calls it so."""
+"""Prefixes of the trained network in training wrappers, the likeliest first."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A checkpoint's names for a module's: `taken` by the module's names, what is left over, what is lacking."""
+    """The result of a match: `taken` has the checkpoint's name for each name of the module; the rest are left over or
+    missing.
+    """
 
     taken: Mapping[str, str]
     prefix: str = ""
@@ -26,9 +28,9 @@ class Match:
     missing: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
     beside: tuple[str, ...] = field(default=())
-    """Names outside of the prefix under which all of the module was found: a loss, a metric, another network."""
+    """Names outside the prefix of the module: a loss, a metric, another network."""
     rivals: tuple[str, ...] = ()
-    """Other prefixes under which all of the module is."""
+    """Other prefixes under which the whole module occurs."""
 
     @property
     def complete(self) -> bool:
@@ -36,11 +38,11 @@ class Match:
 
 
 def match_names(module: nn.Module, names: Iterable[str]) -> Match:
-    """The names of a checkpoint by those of `module`, with as little taken off and put on as fits.
+    """Match a checkpoint's names with those of `module`, changing as little as possible.
 
-    Names that fit as they are stay. Else parts that wrappers put in are left out on both sides, and then the prefix
-    is looked for under which every weight of the module is, or every weight of the checkpoint (a factory that wraps
-    what was saved). Where nothing fits, the names are compared as they are.
+    Names that fit unchanged stay. Otherwise parts that wrappers insert are removed on both sides. Then the prefix is
+    searched under which every weight of the module is found, or every weight of the checkpoint (if the factory wraps
+    what was saved). If nothing fits, the names are compared unchanged.
     """
     names = list(names)
     own = list(module.state_dict())
@@ -66,7 +68,9 @@ def match_names(module: nn.Module, names: Iterable[str]) -> Match:
 
 
 def needed_names(module: nn.Module) -> set[str]:
-    """The names that a checkpoint has to have: counters of batches and all but one name of a shared weight may lack."""
+    """Return the names that a checkpoint must have; batch counters, and all but one name of a shared weight, may be
+    missing.
+    """
     seen: dict[int, str] = {}
     shared = set()
     for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers()):
@@ -76,7 +80,7 @@ def needed_names(module: nn.Module) -> set[str]:
 
 
 def shortened_names(names: Iterable[str]) -> dict[str, str]:
-    """Names by what is left of them without the parts of wrappers; fewer where two become one."""
+    """Return a name for each short form, without the parts of wrappers; of names with equal short forms one is left."""
     return {".".join(p for p in name.split(".") if p not in _WRAPPERS): name for name in names}
 
 
@@ -90,7 +94,7 @@ def _match(own: list[str], needed: set[str], names: Mapping[str, str]) -> Match:
 
 
 def _match_by_prefix(own: list[str], needed: set[str], names: list[str]) -> Match | None:
-    """The match by one prefix that the checkpoint has more, or the module; None where there is none."""
+    """Return the match if either the checkpoint or the module has one additional prefix, else None."""
     if not needed or not names:
         return None
     known, first = set(names), min(needed)
@@ -102,7 +106,7 @@ def _match_by_prefix(own: list[str], needed: set[str], names: list[str]) -> Matc
         taken = {o: prefix + o for o in own if prefix + o in known}
         left = [n for n in names if n not in set(taken.values())]
         inside = [n for n in left if n.startswith(prefix)]
-        # Under no prefix at all, or under the one of the module, what is left over was meant for the module.
+        # Names left over without a prefix, or under the module's prefix, were intended for the module.
         if inside:
             return None
         return Match(taken, prefix, beside=tuple(left), rivals=tuple(order[1:]))
@@ -113,9 +117,9 @@ def _match_by_prefix(own: list[str], needed: set[str], names: list[str]) -> Matc
 
 
 def rename_weights(module: nn.Module, state: Mapping[str, torch.Tensor], match: Match) -> dict[str, torch.Tensor]:
-    """The weights by the module's names; a shared one has what the checkpoint holds for the last of its names.
+    """Return the weights by the module's names; a shared one gets the checkpoint's content for the last of its names.
 
-    So it is in PyTorch, which copies them into the one weight, one after another.
+    PyTorch does the same by copying them into the one weight, one after another.
     """
     named = {own: state[name] for own, name in match.taken.items()}
     named |= {name: state[name] for name in match.unexpected}

@@ -1,1 +1,1 @@
-"""Example inputs: out of the file, of what the user says, or guessed from the first layers."""
+"""Example inputs: from the file, from the user's description, or guessed from the first layers."""

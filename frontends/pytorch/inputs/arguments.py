@@ -1,4 +1,4 @@
-"""Puts inputs by name into the arguments of a module's forward, the nested ones into tuples and dicts."""
+"""Arranges inputs by name as arguments of a module's forward, nested ones as tuples and dicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .guess import parameters_of
 
 
 def arrange_arguments(module: nn.Module, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments of forward from values by name.
+    """Return positional and keyword arguments of forward from values by name.
 
     `args_0`, `args_1` … fill `*args`; `pair_0` and `pair_1` are a tuple for `pair`, `batch_a` is in a dict for `batch`.
     """
@@ -35,7 +35,7 @@ def arrange_arguments(module: nn.Module, values: Mapping[str, Any]) -> tuple[tup
 
 
 def arranged_shapes(module: nn.Module, shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """`shapes` by the names that torch.export asks for: those of the parameters, nested as the values are."""
+    """Return `shapes` by the names that torch.export requires: those of the parameters, nested as the values are."""
     names = {p.name for p in parameters_of(module)}
     wrapped = {name: _Shape(shape) for name, shape in shapes.items()}
     found = {name: argument_of(name, names, wrapped) for name in (p.name for p in parameters_of(module))}
@@ -43,7 +43,9 @@ def arranged_shapes(module: nn.Module, shapes: Mapping[str, Any]) -> dict[str, A
 
 
 def argument_of(name: str, names: set[str], values: Mapping[str, Any]) -> Any:
-    """The value of a parameter: its own, or one built of those that its name begins; None if there is none."""
+    """Return the value of a parameter: its own, or one built from values whose names begin with its name; None if
+    missing.
+    """
     if name in values:
         return values[name]
     return _nested_value(
@@ -52,7 +54,7 @@ def argument_of(name: str, names: set[str], values: Mapping[str, Any]) -> Any:
 
 
 def as_declared_type(value: Any, kind: Any) -> Any:
-    """An input of a TorchScript function as its type asks for it: numbers as Python's, lists as lists."""
+    """Return an input of a TorchScript function as its type requires: numbers as Python's, lists as lists."""
     if kind.kind() == "OptionalType":
         return as_declared_type(value, kind.containedTypes()[0])
     if kind.kind() in ("IntType", "FloatType", "BoolType"):
@@ -68,12 +70,12 @@ def as_declared_type(value: Any, kind: Any) -> Any:
 
 
 def nesting(kind: Any) -> int:
-    """How many lists and tuples a type of TorchScript has around its tensors: so many numbers end their names."""
+    """Return how many lists and tuples a TorchScript type has around its tensors: that many numbers end their names."""
     return 1 + nesting(kind.containedTypes()[0]) if kind.kind() in ("ListType", "TupleType") else 0
 
 
 def _by_key(values: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """A dict whose items of `depth` numbers in their names are in tuples: "left_0" and "left_1" are "left"."""
+    """Group items by the last `depth` numbers of their names into tuples: "left_0" and "left_1" become "left"."""
     if not depth:
         return dict(values)
     groups: dict[str, dict[str, Any]] = {}
@@ -84,7 +86,7 @@ def _by_key(values: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _nested_value(parts: Mapping[str, Any]) -> Any:
-    """A tuple where the keys begin with numbers ("0", "1_0"), else a dict of them."""
+    """Return a tuple if the keys begin with numbers ("0", "1_0"), else a dict."""
     if not parts:
         return None
     groups: dict[str, dict[str, Any]] = {}
@@ -99,7 +101,7 @@ def _nested_value(parts: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The dims of one input, which are a dict or None themselves, while they are put together as the inputs are."""
+    """The dims of one input, a dict or None, while they are arranged like the inputs."""
 
     dims: Any
 

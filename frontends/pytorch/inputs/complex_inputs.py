@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from convert.options import Options
+from convert.request.options import Options
 
 from ..common.complexes import is_complex
 from .examples import given_names
 
 
 def complex_inputs(thing: Any, options: Options) -> set[str]:
-    """The names of the inputs that are complex, which arrive as pairs: as captured, or as the user described them."""
+    """Return the names of the complex inputs, which arrive as pairs: as captured, or as the user described them."""
     if isinstance(thing, ExportedProgram):
         return {n.name for n in thing.graph.nodes if n.op == "placeholder" and is_complex(n.meta.get("val"))}
     described = [s.dtype or "" for s in options.inputs]

@@ -1,4 +1,4 @@
-"""The inputs that a module is captured with: the user's arrays, tensors made to the user's specs, or guesses."""
+"""The inputs that a module is captured with: the user's arrays, tensors for the user's specs, or guesses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import nn
 
 from convert.errors import UsageError
 from convert.nearest import names_hint
-from convert.options import InputSpec, Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import InputSpec, Options
 
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
 from .trial_runs import has_rows, takes_length
@@ -22,8 +22,8 @@ from .trial_runs import has_rows, takes_length
 class DynamicDim:
     """A dim that should be dynamic: its name, its bounds, and whether the user asked for it.
 
-    `fixed` is the length to take where forward turns out to be written for one; None keeps that of the example.
-    `assumed`: what asks for it is a configuration, and not the user.
+    `fixed` is the length to use if forward turns out to be written for one; None keeps the example's. `assumed`: a
+    configuration asks for it, not the user.
     """
 
     name: str | None
@@ -35,13 +35,13 @@ class DynamicDim:
 
     @property
     def required(self) -> bool:
-        """Whether the user would miss it: what a configuration asks for is given up where forward has one length."""
+        """Return whether the user asked for the dim; a dim that a configuration names may become static."""
         return self.asked and not self.assumed
 
 
 @dataclass(frozen=True)
 class Example:
-    """One input: a tensor to capture with and the dims wished to be dynamic."""
+    """One input: a tensor to capture with and the dims that should be dynamic."""
 
     tensor: torch.Tensor
     wishes: dict[int, DynamicDim] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Example:
 Call = dict[str, Example]
 """Inputs by the name of forward's parameter, in order."""
 
-# Sizes for dims that the user left open, a row a try: those of pictures (three or more dims behind the batch), others.
+# Sizes for open dims, one row per attempt: for images (three or more dims after the batch), and for other inputs.
 _PICTURES = (
     (224, 256, 288),
     (64, 96, 128),
@@ -72,7 +72,7 @@ _OTHERS = (
 
 
 def dtype_named(name: str) -> torch.dtype:
-    """PyTorch's dtype of that name. Raises `UsageError` for one that its tensors have not."""
+    """Return PyTorch's dtype of that name. Raises `UsageError` if its tensors do not have it."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
         raise UsageError(f"PyTorch has no tensors of {name}", hint="describe the input with the dtype that it has")
@@ -80,10 +80,11 @@ def dtype_named(name: str) -> torch.dtype:
 
 
 def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | None]]:
-    """Calls to try, the likeliest first, each with what was assumed for it; None where the user said everything.
+    """Yield calls to try, the likeliest first, each with what was assumed for it; None if the user described
+    everything.
 
-    A forward without parameters, or one that the user says to be without inputs, is called with nothing. Raises
-    `UsageError` where inputs are not described and cannot be inferred, or a description fits no input.
+    A forward without parameters, or one that the user declares to have no inputs, is called with nothing. Raises
+    `UsageError` if inputs are not described and cannot be inferred, or a description fits no input.
     """
     names = [] if options.without_inputs else given_names(module, options)
     if not names:
@@ -91,7 +92,7 @@ def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call,
         return
     specs = {names[i] if s.name is None else s.name: s for i, s in enumerate(options.inputs)}
     arrays = {names[k] if isinstance(k, int) else k: a for k, a in options.examples.items()}
-    # A configuration may be wrong about the rank of what a model takes; an example is not.
+    # A configuration may be wrong about the rank of an input; an example cannot be.
     specs = {
         n: s for n, s in specs.items() if not (s.assumed and s.shape and n in arrays and len(s.shape) != arrays[n].ndim)
     }
@@ -111,10 +112,10 @@ def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call,
 
 
 def given_names(module: nn.Module, options: Options) -> list[str]:
-    """The inputs that are used, in the order of forward: those it requires and those the user named.
+    """Return the inputs that are used, in the order of forward: those it requires and those the user named.
 
-    The elements of `*args` are called `args_0`, `args_1` …, and those of an input that is a tuple, list or dict by its
-    name and theirs: `pair_0`, `batch_mask`.
+    Elements of `*args` are called `args_0`, `args_1` …. A part of a tuple, list or dict has the input's name followed
+    by its own: `pair_0`, `batch_mask`.
     """
     parameters = parameters_of(module)
     known = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
@@ -164,7 +165,7 @@ def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iter
 
 
 def _distinct_shape(guess: Guess) -> list[int]:
-    """Another width than height where both are dynamic, so that capture cannot take them for one."""
+    """Return a shape whose dynamic height and width differ, so that capture does not treat them as one."""
     shape = list(guess.shape)
     if 3 in guess.dynamic:
         shape[3] += 32
@@ -176,31 +177,33 @@ def _as_tensor(array: Any) -> torch.Tensor:
         return array
     if array.dtype.kind in "biufc":
         return torch.as_tensor(array)
-    # numpy has no bfloat16 and no float8; float32 holds each of their numbers.
+    # numpy has no bfloat16 and no float8; float32 holds all of their numbers.
     return torch.from_numpy(array.astype("float32")).to(getattr(torch, array.dtype.name))
 
 
 def _batched_call(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> Call:
-    """The user's arrays with dims dynamic; a common first dim of length 1 is doubled, for 1 would be built in.
+    """Return a call with the user's arrays and dynamic dims; a common first dim of length 1 is doubled, because 1 would
+    be fixed.
 
-    Where the inputs have another first dim each, the batch is that of the first one, wherever it is among the dims of
-    another (the state of a recurrent layer has it second). Besides, lists of integers may have any length, and so may
-    what has a row for each item of such a list: the edges of a graph, and their weights. Integers of two rows are two
-    texts or a list of edges, which runs tell.
+    If the inputs have different first dims, the first input's is the batch. Another input may have the batch at another
+    place: the state of a recurrent layer has it second. Lists of integers may have any length, and so may inputs with a
+    row per item of such a list: the edges of a graph, and their weights. Integers of two rows are two texts or a list
+    of edges, which runs distinguish.
     """
     lists_at = {name: _list_place(tensor) for name, tensor in tensors.items()}
     firsts = {t.shape[0] for t in tensors.values() if t.dim() > 1}
     texts = [n for n, place in lists_at.items() if place == 1 and len(firsts) > 1 and has_rows(module, tensors, n)]
     length = tensors[texts[0]].shape[0] if texts else _batch_length(tensors)
     with_rows = [t for t in tensors.values() if t.dim() > 1]
-    # A state of a recurrent layer has its batch, of 1 as well, in another place.
+    # The state of a recurrent layer has its batch at another position, even a batch of 1.
     alone = any(t.shape[0] == 1 for t in with_rows) and all(t.shape[0] == 1 or 1 not in t.shape for t in with_rows)
     lists = {t.shape[p] for n, t in tensors.items() if (p := lists_at[n]) is not None and n not in texts} - {0, 1}
     call = {}
     for name, tensor in tensors.items():
         wishes: dict[int, DynamicDim] = {}
         place = lists_at[name]
-        # A vector of one integer is a length or a label of the only row; of one float, a factor for all rows as well.
+        # A vector of one integer is a length or a label of the only row; a vector of one float may also be a factor for
+        # all rows.
         rows = tensor.dim() > 1 or not (tensor.is_floating_point() or tensor.is_complex())
         if tensor.dim() > 0 and tensor.shape[0] == length and (length > 1 or (alone and rows)):
             wishes = {0: DynamicDim("batch", fixed=length)}
@@ -219,7 +222,9 @@ def _batched_call(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> Cal
 
 
 def _batch_length(tensors: Mapping[str, torch.Tensor]) -> int:
-    """The common first dim of the inputs that are no vectors, else that of the first; 0 where there is none."""
+    """Return the common first dim of the inputs that are no vectors, else that of the first input; 0 if there is
+    none.
+    """
     with_rows = [t for t in tensors.values() if t.dim() > 1]
     if len({t.shape[0] for t in with_rows}) > 1:
         with_rows = [t for t in with_rows if _list_place(t) != 1] or with_rows
@@ -229,14 +234,14 @@ def _batch_length(tensors: Mapping[str, torch.Tensor]) -> int:
 
 
 def _list_place(tensor: torch.Tensor) -> int | None:
-    """The dim of integers along which they are a list: 1 of [2, n], as sparse tensors have their places, else 0."""
+    """Return the dim along which integers form a list: 1 for [2, n], the indices of sparse tensors, else 0."""
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype is torch.bool or tensor.dim() == 0:
         return None
     return int(tensor.dim() == 2 and tensor.shape[0] == 2)
 
 
 def note_fixed_dims(call: Call, options: Options, report: Report) -> None:
-    """Say which inputs that examples stand for have a first dim of one size, if nothing has been said of it."""
+    """Note which example inputs have a fixed first dim, unless another note says it."""
     names = list(call)
     given = {names[k] if isinstance(k, int) else k for k in options.examples}
     described = {names[i] if s.name is None else s.name for i, s in enumerate(options.inputs) if s.shape is not None}
@@ -256,7 +261,7 @@ def note_fixed_dims(call: Call, options: Options, report: Report) -> None:
 def _described_calls(
     names: Sequence[str], specs: Mapping[str, InputSpec], arrays: Mapping[str, torch.Tensor]
 ) -> Iterator[tuple[Call, str | None]]:
-    """Calls made to the specs: one where sizes are given or arrays are there, several tries for open sizes."""
+    """Yield calls for the specs: one if sizes are given or there are arrays, several attempts for open sizes."""
     wishes = {
         n: {
             i: DynamicDim(d.name, d.low, d.high, True, assumed=s.assumed and n in arrays)
@@ -289,7 +294,7 @@ def _is_sum(name: str | None) -> bool:
 
 
 def _sum(name: str, lengths: Mapping[str, int], where: str) -> int:
-    """The length of `past+new`, of those of its parts. Raises `UsageError` for a part that no input has."""
+    """Return the length of `past+new` from its terms. Raises `UsageError` for a term that no input has."""
     parts = name.split("+")
     if missing := [part for part in parts if not part.isdigit() and part not in lengths]:
         raise UsageError(f"{where} is a sum with {missing[0]}, which is no dim of an input")
@@ -297,9 +302,9 @@ def _sum(name: str, lengths: Mapping[str, int], where: str) -> int:
 
 
 def _without_ones(call: Call) -> Call:
-    """The call with examples repeated along dynamic dims of length 1, which torch.export would build in.
+    """Return the call with examples repeated along dynamic dims of length 1, which torch.export would fix.
 
-    Dims of one name get one length, others different ones, so that capture cannot take them for equal.
+    Dims of one name get the same length, others different ones, so that capture does not treat them as equal.
     """
     lengths: dict[str, int] = {}
     made = {}
@@ -344,9 +349,9 @@ def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torc
 
 
 def lengthened_call(call: Call, every: bool = False) -> Call | None:
-    """The same call with the shortest dims that the user wants dynamic made longer; None where there are none.
+    """Return the same call with the shortest user-requested dynamic dims made longer; None if there are none.
 
-    every: those that are dynamic without the user's asking for it, too.
+    every: also those that are dynamic without the user's request.
     """
 
     def is_short(example: Example, place: int, wish: DynamicDim) -> bool:
@@ -359,14 +364,13 @@ def lengthened_call(call: Call, every: bool = False) -> Call | None:
 
 
 _LONGER = 24
-"""A length that cuts into many numbers of equal pieces."""
+"""A length that can be split into many numbers of equal pieces."""
 
 
 def long_call(call: Call) -> Call | None:
-    """The same call with every dim that the user wants dynamic several times as long; None where none can be.
+    """Return the same call with every user-requested dynamic dim several times as long; None if that is impossible.
 
-    What strided layers leave of a short one is a length of 1, which torch.export builds in. Dims of one name keep one
-    length.
+    Strided layers reduce a short one to length 1, which torch.export fixes. Dims of one name keep a common length.
     """
     wishes = [(e.tensor.shape[i], w) for e in call.values() for i, w in e.wishes.items() if w.asked]
     if not wishes or any(w.high is not None and w.high < _long(size) for size, w in wishes):
@@ -375,7 +379,7 @@ def long_call(call: Call) -> Call | None:
 
 
 def resized_call(call: Call, sizes: Mapping[tuple[str, int], int], fixed: Collection[tuple[str, int]]) -> Call:
-    """The same call with dims of these sizes, by input and place, those at `fixed` not dynamic."""
+    """Return the same call with dims of these sizes, by input and position; those at `fixed` become static."""
     made = _with_sizes(call, lambda name, example, place, wish: sizes.get((name, place)))
     return {
         name: replace(e, wishes={p: w for p, w in e.wishes.items() if (name, p) not in fixed})
@@ -384,9 +388,9 @@ def resized_call(call: Call, sizes: Mapping[tuple[str, int], int], fixed: Collec
 
 
 def _with_sizes(call: Call, size_of: Callable[[str, Example, int, DynamicDim], int | None]) -> Call:
-    """The same call with dims of other sizes; None leaves one as it is, and so an example with its numbers.
+    """Return the same call with other sizes; None keeps a size, and an example without changes keeps its numbers.
 
-    What is named as a sum of others (`past+new`) is that of their new sizes.
+    A dim named as a sum of others (`past+new`) gets the sum of the new sizes.
     """
     made, lengths = dict(call), dict[str, int]()
     dims = [(n, e, place, wish) for n, e in call.items() for place, wish in e.wishes.items()]
@@ -408,11 +412,11 @@ def _long(size: int) -> int:
 
 
 _LONG = 64
-"""A length of which strided layers leave more than one."""
+"""A length that strided layers do not reduce to one."""
 
 
 def example_tensor(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Uniform numbers in 0…1, or zeros for integers and booleans, the same every time."""
+    """Return uniform numbers in 0…1, or zeros for integers and booleans, the same each time."""
     if dtype.is_floating_point or dtype.is_complex:
         return torch.rand(tuple(shape), generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(dtype)
     return torch.zeros(tuple(shape), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Binds inputs that have one fixed value to a module's forward, so that nothing behind it sees them."""
+"""Binds inputs with one fixed value to a module's forward, so that later steps do not see them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from convert.errors import UsageError
-from convert.fixed_values import shown_value
 from convert.nearest import names_hint
-from convert.nested_inputs import Structure
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.given_inputs import Structure, shown_value
+from convert.request.options import Options
 
 from .arguments import argument_of
 
 
 def fixed_by_name(names: Sequence[str], fixed: Mapping[str | int, Any], variadic: bool = False) -> dict[str, Any]:
-    """The values by the names of forward's parameters. Raises `UsageError` for one that forward does not have."""
+    """Return the values by the names of forward's parameters. Raises `UsageError` for a parameter that forward
+    lacks.
+    """
     found = {}
     for key, value in fixed.items():
         name = key if isinstance(key, str) else names[key] if key < len(names) else None
@@ -36,10 +37,10 @@ def fixed_by_name(names: Sequence[str], fixed: Mapping[str | int, Any], variadic
 
 
 def with_fixed_values(thing: Any, fixed: Mapping[str | int, Any], report: Report) -> Any:
-    """A module, as a shallow copy whose forward lacks the parameters that `fixed` gives, or what the file holds as is.
+    """Return a shallow copy of a module whose forward lacks the parameters in `fixed`; other objects unchanged.
 
-    TorchScript gets them where it is called (`script_values`). Raises `UsageError` for a name that forward lacks, and
-    for a program that was captured with another value.
+    TorchScript gets the values when it is called (`script_values`). Raises `UsageError` for a name that forward lacks,
+    and for a program that was captured with another value.
     """
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return thing
@@ -56,9 +57,10 @@ def with_fixed_values(thing: Any, fixed: Mapping[str | int, Any], report: Report
 
 
 def with_structures(module: nn.Module, structures: Mapping[str, Structure], report: Report) -> nn.Module:
-    """A shallow copy whose forward takes dicts and tuples where the module's own takes what `structures` has.
+    """Return a shallow copy of the module whose forward takes dicts and tuples and builds the classes in `structures`
+    from them.
 
-    What they hold beside arrays is constant, which a note says.
+    Content other than arrays is constant, which a note says.
     """
     signature = inspect.signature(module.forward)
     names = set(signature.parameters)
@@ -73,7 +75,7 @@ def with_structures(module: nn.Module, structures: Mapping[str, Structure], repo
 
 
 def _by_name(layout: Any, given: Any) -> dict[str, Any]:
-    """The parts of an argument by the names that stand for them in `layout`, which is nested as it is."""
+    """Return the parts of an argument by their names in `layout`, which has the same nesting."""
     if isinstance(layout, str):
         return {layout: given}
     rows = layout.items() if isinstance(layout, dict) else enumerate(layout)
@@ -81,9 +83,9 @@ def _by_name(layout: Any, given: Any) -> dict[str, Any]:
 
 
 def with_keywords(module: nn.Module, options: Options) -> nn.Module:
-    """A shallow copy whose forward names, in the place of its `**kwargs`, what the user calls it with by name.
+    """Return a shallow copy whose forward names, in place of its `**kwargs`, the keywords that the user calls it with.
 
-    torch.export takes no dynamic dims of what `**kwargs` hold.
+    torch.export cannot make dims in `**kwargs` dynamic.
     """
     parameters = [*inspect.signature(module.forward).parameters.values()]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -103,7 +105,7 @@ def _with_signature(
     parameters: Sequence[inspect.Parameter],
     changed: Callable[[inspect.BoundArguments], None] = lambda given: None,
 ) -> nn.Module:
-    """A shallow copy whose forward has these parameters, and gets its arguments as `changed` leaves them."""
+    """Return a shallow copy whose forward has these parameters and gets its arguments as modified by `changed`."""
     bound, own = copy.copy(module), module.__dict__.get("forward")
     me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     signature = inspect.Signature([me, *parameters])
@@ -118,12 +120,12 @@ def _with_signature(
         )
 
     setattr(forward, "__signature__", signature)  # noqa: B010
-    bound.forward = MethodType(forward, bound)  # a method, so that a copy's forward is that of the copy
+    bound.forward = MethodType(forward, bound)  # a method, so that the forward of a copy belongs to the copy
     return bound
 
 
 def note_fixed(values: Mapping[str, Any], report: Report) -> None:
-    """Say in the report which inputs are constants."""
+    """Note which inputs are constants."""
     listed = ", ".join(f"{n} = {shown_value(v)}" for n, v in values.items())
     if listed:
         report.note(
@@ -132,14 +134,14 @@ def note_fixed(values: Mapping[str, Any], report: Report) -> None:
 
 
 def script_values(arguments: Sequence[Any], fixed: Mapping[str | int, Any]) -> dict[str, Any]:
-    """The values that a TorchScript program's arguments are fixed to, as their types ask for them."""
+    """Return the values that a TorchScript program's arguments are fixed to, in the required types."""
     kinds = {a.name: a.type for a in arguments}
     return {n: _as_typed(v, n, kinds[n]) for n, v in fixed_by_name([a.name for a in arguments], fixed).items()}
 
 
 def _bound(module: nn.Module, signature: inspect.Signature, values: Mapping[str, Any]) -> nn.Module:
     bound = copy.copy(module)
-    own = module.__dict__.get("forward")  # a function that stands before the class's
+    own = module.__dict__.get("forward")  # an instance attribute that takes precedence over the class's
     left = [p for n, p in signature.parameters.items() if n not in values]
     places = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     order = [n for n in places if n not in values]
@@ -154,25 +156,25 @@ def _bound(module: nn.Module, signature: inspect.Signature, values: Mapping[str,
 
     me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     setattr(forward, "__signature__", inspect.Signature([me, *left]))  # noqa: B010
-    bound.forward = MethodType(forward, bound)  # a method, so that a copy's forward is that of the copy
+    bound.forward = MethodType(forward, bound)  # a method, so that the forward of a copy belongs to the copy
     return bound
 
 
 def _leading(places: Sequence[str], given: Mapping[str, Any]) -> list[str]:
-    """The first parameters that have a value, up to one that has none."""
+    """Return the leading parameters that have a value."""
     count = next((i for i, n in enumerate(places) if n not in given), len(places))
     return list(places[:count])
 
 
 def _as_annotated(value: Any, name: str, parameter: inspect.Parameter | None) -> Any:
-    """A number as a tensor where the parameter is declared to be one."""
+    """Return a number as a tensor if the parameter is declared as one."""
     kind = parameter.annotation if parameter is not None else None
     tensor = kind is torch.Tensor or (isinstance(kind, str) and kind.split(".")[-1] == "Tensor")
     return _as_tensor(value, name) if tensor and isinstance(value, (bool, int, float, list)) else value
 
 
 def _as_tensor(value: Any, name: str) -> torch.Tensor:
-    """Raises `UsageError` for what is no number, and for lists of several lengths."""
+    """Return a tensor. Raises `UsageError` for values that are no numbers, and for ragged lists."""
     try:
         return torch.tensor(value)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -197,7 +199,7 @@ def _as_typed(value: Any, name: str, kind: Any) -> Any:
 
 
 def _check_constants(program: ExportedProgram, fixed: Mapping[str | int, Any]) -> None:
-    """Raise `UsageError` unless the program was captured with these very values."""
+    """Raise `UsageError` unless the program was captured with exactly these values."""
     users = [s.arg for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
     constants = {a.name: a.value for a in users if type(a).__name__ == "ConstantArgument"}
     for name, value in fixed_by_name([a.name for a in users if hasattr(a, "name")], fixed).items():

@@ -1,4 +1,4 @@
-"""Gives the inputs of a captured program the names that forward has for them; torch.export writes lower case."""
+"""Restores forward's names of inputs in a captured program, because torch.export lowercases them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .arguments import arrange_arguments
 
 
 def restore_names(program: ExportedProgram, module: nn.Module, names: Iterable[str]) -> None:
-    """Call the inputs of `program` what `names` calls them, the examples that `module` was captured with, in place.
+    """Rename the inputs of `program` to `names`, those of the examples that `module` was captured with, in place.
 
-    Of `X` and `x` torch.export makes `x` and `x_1`.
+    torch.export turns `X` and `x` into `x` and `x_1`.
     """
     ordered = pytree.tree_leaves(arrange_arguments(module, {name: name for name in names}))
     specs = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
@@ -33,6 +33,6 @@ def restore_names(program: ExportedProgram, module: nn.Module, names: Iterable[s
     ends = [*(s.arg for s in (*specs, *results)), *(a for call in calls for a in (*call.inputs, *call.outputs))]
     for end in {id(end): end for end in ends}.values():
         end.name = new.get(end.name, end.name)
-    for result in results:  # an input that forward writes into
+    for result in results:  # an input that forward writes to
         result.target = new.get(str(result.target), result.target)
     program.graph_module.recompile()

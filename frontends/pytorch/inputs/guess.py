@@ -1,4 +1,6 @@
-"""Guesses what a module takes, from its first layers, when nobody says: shapes to try, the likeliest first."""
+"""Guesses a module's inputs from its first layers if the user does not describe them: shapes to try, likeliest
+first.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ SIZES = (
     100,
     8,
 )
-"""Heights and widths to try: ImageNet's, CIFAR's, MNIST's, then what else is common."""
+"""Heights and widths to try: ImageNet's, CIFAR's, MNIST's, then other common ones."""
 
 LENGTHS = (256, 64, 1024, 4096, 16000, 128, 512, 32, 100, 1000, 16)
 """Lengths of signals to try."""
@@ -54,7 +56,7 @@ BATCH, SEQUENCE = 2, 7
 class Guess:
     """An example shape and dtype, with the dims that may be dynamic and their names.
 
-    made_up: the dims whose length no layer tells, with their names: they are dynamic where forward takes other lengths.
+    made_up: dims whose length no layer determines, with their names: they are dynamic if forward accepts other lengths.
     """
 
     shape: tuple[int, ...]
@@ -69,22 +71,22 @@ class Guess:
 
 
 def parameters_of(module: nn.Module) -> list[inspect.Parameter]:
-    """The parameters of forward."""
+    """Return the parameters of forward."""
     return list(inspect.signature(module.forward).parameters.values())
 
 
 def required_names(module: nn.Module) -> list[str]:
-    """The names of forward's parameters that a call has to give."""
+    """Return the names of forward's parameters that a call must pass."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = [p.name for p in parameters_of(module) if p.default is inspect.Parameter.empty and p.kind not in kinds]
     if names:
         return names
-    # An input that everybody gives may still have a default (`input_ids=None`).
+    # An input that is always passed may still have a default (`input_ids=None`).
     return [p.name for p in parameters_of(module) if p.kind not in kinds][:1]
 
 
 def guesses(module: nn.Module) -> Iterator[Guess]:
-    """Shapes for a module with one input. Raises `UsageError` if no layer tells anything."""
+    """Yield shapes for a module with one input. Raises `UsageError` if no layer shows anything."""
     found = False
     for guess in _guess_from_config(module):
         found = True
@@ -94,7 +96,7 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
         kind = _kind(layer)
         assert kind is not None
         for guess in _KNOWN[kind](layer):
-            # Weights in half or double precision take inputs of theirs.
+            # Weights in half or double precision take inputs of the same dtype.
             weights = next((w.dtype for w in layer.parameters() if w.is_floating_point()), guess.dtype)
             dtype = weights if guess.dtype.is_floating_point else guess.dtype
             yield Guess(
@@ -112,7 +114,7 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
 
 
 def _guess_from_config(module: nn.Module) -> Iterator[Guess]:
-    """The size that timm's models carry."""
+    """Yield the input size that timm's models declare."""
     for attribute in ("pretrained_cfg", "default_cfg"):
         config: Any = getattr(module, attribute, None)
         size = config.get("input_size") if isinstance(config, Mapping) else getattr(config, "input_size", None)
@@ -187,7 +189,9 @@ def _kind(layer: nn.Module) -> type | None:
 
 
 def _sized_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The first layers that tell a size, at most three of different shapes; forward may call them in another order."""
+    """Return the first layers that determine a size, at most three of different shapes; forward may call them in
+    another order.
+    """
     found: list[tuple[str, nn.Module]] = []
     inside: list[str] = []
     for path, layer in module.named_modules():
@@ -203,7 +207,7 @@ def _sized_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def _dynamic_dims(module: nn.Module, layer: nn.Module, guess: Guess) -> dict[int, str]:
-    """The batch; height and width too where every layer is convolutional, so that no size is built in."""
+    """Return the batch; height and width too if every layer is convolutional, so that no size is fixed."""
     dynamic = dict(guess.dynamic)
     if len(guess.shape) == 4 and isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)) and _is_fully_convolutional(module):
         dynamic |= {2: "height", 3: "width"}

@@ -1,4 +1,4 @@
-"""What to say of inputs that were described with their channels last, as other frameworks have them."""
+"""A hint for inputs that were described with channels last, as in other frameworks."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _RANKS = (4, 5)
 def channels_first_hint(
     dims: Mapping[str, Sequence[object]], dtypes: Mapping[str, object], run_moved: Callable[[Collection[str]], object]
 ) -> str:
-    """Return the descriptions with channels first, if the module runs on these; else nothing.
+    """Return the descriptions with channels first if the module runs on these; else "".
 
-    dims: those of each input as described, `None` for one without a name. run_moved: runs the module with the last dim
-    of the inputs that are named moved to the second place, and raises where it does not run.
+    dims: those of each input as described, `None` as the name of an unnamed one. run_moved: runs the module with the
+    last dim of the named inputs moved to the second position, and raises if it fails.
     """
     names = [name for name, own in dims.items() if len(own) in _RANKS]
     if not names:
         return ""
     try:
         run_moved(names)
-    except Exception:  # code of the user's, which raises what it likes
+    except Exception:  # arbitrary code of the user
         return ""
     described = []
     for name in names:

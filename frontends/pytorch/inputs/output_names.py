@@ -12,10 +12,10 @@ from ..torch_internals import pytree
 
 
 def output_names(spec: pytree.TreeSpec) -> list[str]:
-    """Names of the leaves of what `forward` returns.
+    """Return the names of the leaves of what `forward` returns.
 
-    A lone tensor is "output"; a tuple's are "output_0", "output_1" …; a dict's (or a dataclass's) its keys, joined
-    with dots where nested.
+    A single tensor is "output"; those of a tuple are "output_0", "output_1" …; those of a dict (or dataclass) are its
+    keys, joined by dots if nested.
     """
     places = plain_containers(pytree.tree_unflatten(list(range(spec.num_leaves)), spec))
     rows = sorted(pytree.tree_flatten_with_path(places)[0], key=lambda row: row[1])
@@ -33,22 +33,22 @@ def output_names(spec: pytree.TreeSpec) -> list[str]:
 
 
 def named_outputs(result: Any) -> dict[str, Any]:
-    """The tensors and numbers that `forward` returned, by name; None and text among them are left out."""
+    """Return the tensors and numbers that `forward` returned, by name; None and strings are left out."""
     leaves, spec = pytree.tree_flatten(plain_containers(result))
     names = output_names(spec)
     return {name: leaf for name, leaf in zip(names, leaves, strict=True) if is_output(leaf)}
 
 
 def is_output(leaf: Any) -> bool:
-    """False for what `forward` returned and no graph can: None, and text."""
+    """Return False for None and strings, which no graph can return."""
     return leaf is not None and not isinstance(leaf, str)
 
 
 def plain_containers(result: Any) -> Any:
-    """What `forward` returned, with containers that PyTorch cannot take apart by name as dicts of what they hold.
+    """Return forward's result with containers that PyTorch cannot flatten by name replaced by dicts.
 
-    These are dataclasses and objects with tensors for attributes that are not registered, and registered classes
-    without keys (diffusers' outputs).
+    These are unregistered dataclasses and objects with tensors as attributes, and registered classes without keys
+    (diffusers' outputs).
     """
     if not any(map(_is_opaque, pytree.tree_leaves(result, is_leaf=_is_opaque))):
         return result
@@ -66,7 +66,7 @@ def _is_opaque(value: Any) -> bool:
 
 
 def _opened(value: Any) -> Any:
-    """The tensors in it by name: attributes that are settings (a flag, a number) are no outputs."""
+    """Return the tensors in an object by name; attributes that are settings (a flag, a number) are no outputs."""
     if not _is_opaque(value):
         return value
     if isinstance(value, Mapping):

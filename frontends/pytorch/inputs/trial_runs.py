@@ -1,4 +1,4 @@
-"""Runs of a module that tell which lengths its inputs may have, where nobody says."""
+"""Runs a module to find out which lengths its inputs may have."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def takes_length(module: nn.Module, tensors: Mapping[str, torch.Tensor], name: s
 
 
 def has_rows(module: nn.Module, tensors: Mapping[str, torch.Tensor], name: str) -> bool:
-    """Return whether the first dim of an input is a batch: with twice as many rows the outputs have other shapes.
+    """Return whether the first dim of an input is a batch: with twice as many rows the output shapes differ.
 
-    Of a list of edges, int64[2, edges], forward takes two rows, or looks at two alone.
+    For a list of edges, int64[2, edges], forward accepts two rows only, or reads only two.
     """
     more = output_shapes(module, {**tensors, name: _doubled(tensors[name], 0)})
     return more is not None and more != output_shapes(module, tensors)
@@ -32,7 +32,7 @@ def _doubled(tensor: torch.Tensor, place: int) -> torch.Tensor:
 
 
 def output_shapes(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> list[torch.Size] | None:
-    """Return the shapes that forward gives, None where it does not run; the module is as before afterwards."""
+    """Return the shapes of forward's outputs, None if it does not run; the module is restored afterwards."""
     args, kwargs = arrange_arguments(module, {name: tensor.clone() for name, tensor in tensors.items()})
     training = [m for m in module.modules() if m.training]
     buffers = {path: buffer.clone() for path, buffer in module.named_buffers()}
@@ -42,7 +42,7 @@ def output_shapes(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> lis
         with torch.no_grad(), torch.random.fork_rng(devices=[]), track_assignments(module), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = module(*args, **kwargs)
-    except Exception:  # whatever forward raises
+    except Exception:  # any exception of forward
         return None
     finally:
         for m in training:

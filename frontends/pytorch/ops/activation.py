@@ -50,7 +50,7 @@ def rrelu(g, x, lower=0.125, upper=1 / 3, training=False):
 
 @torch_op("prelu", "_prelu_kernel")
 def prelu(g, x, weight):
-    """The slope of each channel (dim 1), for ONNX with dims of 1 behind it."""
+    """PRelu; the slope per channel (dim 1) gets trailing dims of 1 for ONNX."""
     rank = g.rank(x)
     if rank == 0:
         weight = g.Squeeze(weight, [0]) if g.rank(weight) else weight
@@ -80,9 +80,9 @@ def selu(g, x):
 
 @torch_op("celu")
 def celu(g, x, alpha=1.0):
-    """x, and alpha · elu(x / alpha) of what is not positive: ONNX has Celu for float32 only.
+    """x for positive x, else alpha · elu(x / alpha), because ONNX has Celu for float32 only.
 
-    Of a positive x that quotient times alpha is not always x.
+    For positive x, x / alpha · alpha is not always x.
     """
     if alpha == 1:
         return g.Elu(x, alpha=1.0)
@@ -118,7 +118,7 @@ def hardsigmoid(g, x):
 
 @torch_op("softplus")
 def softplus(g, x, beta=1, threshold=20):
-    """log(1 + exp(beta x)) / beta, and x itself from `threshold` on (from 20 on float32 sees no difference)."""
+    """log(1 + exp(beta x)) / beta, and x itself from `threshold` on (from 20 on float32 shows no difference)."""
     out = (
         g.Softplus(x)
         if beta == 1
@@ -131,7 +131,7 @@ def softplus(g, x, beta=1, threshold=20):
 
 @torch_op("log_sigmoid")
 def log_sigmoid(g, x):
-    """-softplus(-x), with the small part kept for large x: min(x, 0) - log1p(exp(-|x|))."""
+    """-softplus(-x) as min(x, 0) - log1p(exp(-|x|)), which keeps small results for large x."""
     return g.Sub(g.Min(x, constant_like(g, 0.0, x)), log1p(g, g.Exp(g.Neg(g.Abs(x)))))
 
 
@@ -148,7 +148,7 @@ def hardshrink(g, x, lambd=0.5):
 
 @torch_op("softshrink")
 def softshrink(g, x, lambd=0.5):
-    """x less its part inside the bounds; NaN stays, which Shrink makes 0."""
+    """x minus its part inside the bounds; NaN is kept, while ONNX's Shrink would turn it into 0."""
     return g.Sub(x, g.Clip(x, constant_like(g, -lambd, x), constant_like(g, lambd, x)))
 
 
@@ -166,7 +166,7 @@ def softmax(g, x, dim, dtype=None):
 
 @torch_op("_safe_softmax")
 def safe_softmax(g, x, dim, dtype=None):
-    """Zeros where everything is minus infinity."""
+    """Softmax; zeros if all elements are minus infinity."""
     x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
     largest = g.ReduceMax(x, [axis_of(g, x, dim)]) if g.rank(x) else x
     nothing = g.Equal(largest, constant_like(g, -math.inf, x))

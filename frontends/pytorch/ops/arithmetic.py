@@ -1,4 +1,4 @@
-"""Arithmetic on two or three operands with PyTorch's promotion of dtypes; extremes of two, and clamps."""
+"""Arithmetic on two or three operands with PyTorch's dtype promotion; minima, maxima, and clamps."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def div(g, x, y, *, rounding_mode=None):
 
 @torch_op("floor_divide", "floordiv")
 def floor_divide(g, x, y):
-    """floor(x / y), exact for integers: the quotient towards zero, less one where it lies above.
+    """floor(x / y), exact for integers: the truncated quotient, minus one if that is too large.
 
-    Of floats as `c10::div_floor_floating` has it: of -1 by infinity it is -1.
+    Floats follow `c10::div_floor_floating`: -1 divided by infinity gives -1.
     """
     a, b = promote_operands(g, x, y)
-    if is_scalar(x) and is_scalar(y) and not is_float(g, a):  # Python's numbers, which are far from their limits
+    if is_scalar(x) and is_scalar(y) and not is_float(g, a):  # Python numbers, which are far from their limits
         return mark_if_scalars(g.Div(g.Sub(a, g.Mod(a, b)), b), x, y)
     if not is_float(g, a):
         return floor_divide_integers(g, a, b)
@@ -90,13 +90,15 @@ def floor_divide(g, x, y):
 
 
 def _truncated_remainder(g: Graph, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Of floats, what a quotient towards zero leaves, and whether its sign is not the divisor's."""
+    """Return the truncated remainder of floats, and whether its sign differs from the divisor's."""
     rest, zero = g.Mod(a, b, fmod=1), constant_like(g, 0, a)
     return rest, g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(b, zero)))
 
 
 def floor_divide_integers(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The floor of a quotient; nothing on the way leaves the dtype, as x less its remainder does near the least."""
+    """Return the floored quotient of integers, without an intermediate overflow: x minus its remainder would overflow
+    near the least integer.
+    """
     if not g.dtype(a).is_signed():
         return g.Div(a, b)
     zero = constant_like(g, 0, a)
@@ -106,7 +108,7 @@ def floor_divide_integers(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
 
 @torch_op("remainder")
 def remainder(g, x, y):
-    """The remainder with the sign of the divisor."""
+    """Return the remainder with the sign of the divisor."""
     a, b = promote_operands(g, x, y)
     if not is_float(g, a):
         return mark_if_scalars(g.Mod(a, b), x, y)
@@ -116,9 +118,9 @@ def remainder(g, x, y):
 
 @torch_op("fmod")
 def fmod(g, x, y):
-    """The remainder with the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     a, b = promote_operands(g, x, y)
-    # Runtimes take the C function, whose floats hold no large integer.
+    # Runtimes call the C function on floats, and floats cannot hold large integers.
     return g.Mod(a, b, fmod=1) if is_float(g, a) else g.Sub(a, g.Mul(g.Div(a, b), b))
 
 
@@ -131,9 +133,9 @@ def pow_(g, x, exponent):
 
 
 def _narrow_power(g: Graph, x: ir.Value, exponent: ir.Value) -> ir.Value:
-    """A power that wraps: a product of the dtype for a small constant, else by squares in int32.
+    """Return a power that wraps around: a product in the dtype for a small constant, else by squaring in int32.
 
-    Runtimes have Pow in floats. Of a negative exponent PyTorch has powers of 1 and −1, and 0 of all others.
+    Runtimes compute Pow in floats. For negative exponents PyTorch returns powers of 1 and −1, and 0 otherwise.
     """
     known = constant(exponent)
     times = int(known.numpy()) if known is not None and g.rank(exponent) == 0 else 0
@@ -165,7 +167,7 @@ def _promote_to_floating(g: Graph, x: Operand, y: Operand) -> tuple[ir.Value, ir
 
 @torch_op("atan2", "arctan2")
 def atan2(g, y, x):
-    """The angle of (x, y): atan(y / x) turned into the right quadrant; signed zeros and infinities as in C."""
+    """Return the angle of (x, y): atan(y / x) in the right quadrant, with signed zeros and infinities as in C."""
     b, a = _promote_to_floating(g, y, x)
     diagonal = g.And(g.IsInf(a), g.IsInf(b))
     b, a = (g.Where(diagonal, g.Sign(v), v) for v in (b, a))
@@ -173,12 +175,12 @@ def atan2(g, y, x):
     negative_y = signbit(g, b)
     turn = g.Where(negative_y, g.Neg(pi), pi)
     both_zero = g.And(g.Equal(a, zero), g.Equal(b, zero))
-    # Nothing is divided by zero, also where another way is taken: its gradient would be NaN.
+    # Never divide by zero, even if another branch is taken, because the gradient would be NaN.
     one = constant_like(g, 1.0, a)
     slope = g.Div(b, g.Where(g.Equal(a, zero), one, a))
     base = g.Where(both_zero, g.Where(negative_y, g.Neg(zero), zero), g.Atan(slope))
-    upright = g.And(g.Equal(a, zero), g.Greater(g.Abs(b), zero))  # not NaN
-    # a / b is zero there, and has the gradient of the angle.
+    upright = g.And(g.Equal(a, zero), g.Greater(g.Abs(b), zero))  # False for NaN
+    # Here a / b is zero, and has the gradient of the angle.
     steep = g.Sub(g.Where(negative_y, g.Neg(half), half), g.Div(a, g.Where(g.Equal(b, zero), one, b)))
     base = g.Where(upright, steep, base)
     return g.Where(g.And(signbit(g, a), g.Not(upright)), g.Add(base, turn), base)
@@ -191,7 +193,7 @@ def hypot(g, x, y):
     large, small = g.Max(a, b), g.Min(a, b)
     ratio = g.Div(small, g.Where(g.Equal(large, constant_like(g, 0.0, large)), constant_like(g, 1.0, large), large))
     length = g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), constant_like(g, 1.0, ratio))))
-    infinite = g.Or(g.IsInf(a), g.IsInf(b))  # infinity even beside NaN, as in C
+    infinite = g.Or(g.IsInf(a), g.IsInf(b))  # infinity even if the other part is NaN, as in C
     return g.Where(infinite, constant_like(g, math.inf, length), length)
 
 
@@ -199,7 +201,7 @@ def hypot(g, x, y):
 def logaddexp(g, x, y):
     a, b = promote_operands(g, x, y)
     gap = g.Abs(g.Sub(a, b))
-    half = constant_like(g, 0.5, a)  # of two that are the same, infinities too, each has half of the gradient
+    half = constant_like(g, 0.5, a)  # if both numbers are equal, even infinite, each gets half of the gradient
     same = g.Add(g.Add(g.Mul(a, half), g.Mul(b, half)), constant_like(g, math.log(2), a))
     return g.Where(g.Equal(a, b), same, g.Add(g.Max(a, b), log1p(g, g.Exp(g.Neg(gap)))))
 
@@ -273,7 +275,7 @@ def clamp(g, x, min=None, max=None):
         out = out if min is None else g.Or(out, as_value(g, min, dtype))
         return out if max is None else g.And(out, as_value(g, max, dtype))
     if all(_is_finite_bound(g, b) for b in (min, max)):
-        # A bound that Clip is not given is the largest finite number, which an infinity would become.
+        # A missing bound of Clip is the largest finite number, to which infinity would be clipped.
         bounds = [None if b is None and not dtype.is_floating_point else as_value(g, end if b is None else b, dtype)
                   for b, end in ((min, -math.inf), (max, math.inf))]  # fmt: skip
         return g.Clip(out, *bounds)
@@ -282,7 +284,7 @@ def clamp(g, x, min=None, max=None):
 
 
 def _is_finite_bound(g: Graph, bound: Any) -> bool:
-    """True for none, and for a number that is known not to be NaN, which Clip passes over and PyTorch does not."""
+    """Return True if there is no bound, or if it is a number other than NaN; Clip ignores NaN and PyTorch does not."""
     if isinstance(bound, ir.Value):
         known = constant(bound)
         return known is not None and g.rank(bound) == 0 and not np.isnan(known.numpy()).any()
@@ -316,7 +318,7 @@ def addcdiv(g, x, tensor1, tensor2, *, value=1):
 
 @torch_op("lerp")
 def lerp(g, x, end, weight):
-    """x + weight (end - x), from the other end where weight is 0.5 or more, as PyTorch computes it."""
+    """x + weight (end - x), computed from the other end if weight is 0.5 or more, as in PyTorch."""
     weight = as_value(g, weight, g.dtype(x))
     gap, one = g.Sub(end, x), constant_like(g, 1.0, x)
     near = g.Less(g.Abs(weight), constant_like(g, 0.5, weight))
@@ -328,7 +330,9 @@ _DIGITS = {torch.float32: (24, -149), torch.float64: (53, -1074), torch.float16:
 
 @torch_op("nextafter")
 def nextafter(g, x, y):
-    """The neighbour of x towards y: x plus or minus the distance of floats there, half of it below a power of two."""
+    """Return the neighbour of x towards y: x plus or minus the spacing of floats there, half of it below a power of
+    two.
+    """
     a, b = promote_operands(g, x, y)
     digits, lowest = _DIGITS[torch_dtype(g, a)]
     mantissa, exponent = frexp(g, a)

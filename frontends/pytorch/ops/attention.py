@@ -22,7 +22,7 @@ _MASK = torch_op.limit(
 def scaled_dot_product_attention(
     g, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ):
-    """One Attention node over [batch, heads, length, features]; fewer or more leading dims are reshaped."""
+    """Emit one Attention node over [batch, heads, length, features]; operands of other ranks are reshaped."""
     if dropout_p:
         raise Unsupported(_DROPOUT)
     query, key, value = _broadcast_leading_dims(g, query, key, value, enable_gqa)
@@ -34,7 +34,8 @@ def scaled_dot_product_attention(
     if mask is not None and rank == 3 and g.rank(mask) == 3:
         mask = g.Unsqueeze(mask, [1])
     if mask is not None and g.rank(mask) and g.shape(mask)[-1] == 1 and g.shape(k)[-2] != 1:
-        # One for all keys: ONNX's Attention-24 hides all of them but the first then, and onnxruntime refuses it.
+        # A mask with one key for all keys: ONNX's Attention-24 would hide all keys but the first, and onnxruntime
+        # rejects it.
         mask = g.Expand(mask, vector(g, [*[1] * (g.rank(mask) - 1), size(g, k, -2)]))
     out = g.Attention(q, k, v, mask, is_causal=int(is_causal) or None, scale=scale)
     if rank == 4:
@@ -44,7 +45,7 @@ def scaled_dot_product_attention(
 
 
 def _broadcast_leading_dims(g: Graph, query: ir.Value, key: ir.Value, value: ir.Value, gqa: bool) -> list[ir.Value]:
-    """The three with the same leading dims; only heads (dim -3) may be fewer in key and value, with `gqa`."""
+    """Return the three with equal leading dims; with `gqa`, key and value may have fewer heads (dim -3)."""
     given = [query, key, value]
     rank = max(map(g.rank, given))
     kept = 3 if gqa else 2
@@ -54,7 +55,7 @@ def _broadcast_leading_dims(g: Graph, query: ir.Value, key: ir.Value, value: ir.
     given = [broadcast_to_rank(g, x, rank) for x in given]
     if any(None in g.shape(x)[:-kept] for x in given):
         return given
-    # Of each leading dim the first that is not 1: others are the same, or 1 and broadcast.
+    # For each leading dim, the first size that is not 1; the other operands have the same size, or 1 and broadcast.
     owners = [next((x for x in given if g.shape(x)[d] != 1), given[0]) for d in range(rank - kept)]
     lead = tuple(g.shape(x)[d] for d, x in enumerate(owners))
     sizes = [size(g, x, d) for d, x in enumerate(owners)]
@@ -62,7 +63,7 @@ def _broadcast_leading_dims(g: Graph, query: ir.Value, key: ir.Value, value: ir.
 
 
 def _reshape_to_heads(g: Graph, x: ir.Value) -> ir.Value:
-    """[length, features] gets batch and heads, [batch, length, features] one head, more leading dims become one."""
+    """Return x as [batch, heads, length, features]: missing dims are added, and further leading dims merged."""
     rank = g.rank(x)
     if rank == 4:
         return x

@@ -1,4 +1,4 @@
-"""Gradients that PyTorch has kernels for and takes apart no further; all others are decomposed."""
+"""Gradients that PyTorch has kernels but no decompositions for; all others are decomposed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mish_backward(g, grad_output, x):
 
 @torch_op("_cdist_backward")
 def cdist_backward(g, grad, x1, x2, p, cdist):
-    """Of x1; rows that are equal count nothing."""
+    """Return the gradient of x1, to which equal rows contribute nothing."""
     gap = g.Sub(g.Unsqueeze(x1, [g.rank(x1) - 1]), g.Unsqueeze(x2, [g.rank(x2) - 2]))
     if p == 1:
         way = g.Sign(gap)
@@ -51,7 +51,11 @@ def convolution_backward(
     g, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
     output_mask,
 ):  # fmt: skip
-    """Of the input alone: the transposed convolution by the same weights, as long as the input, or the reverse."""
+    """Return the gradient of the input only.
+
+    It is the transposed convolution with the same weights, cropped or padded to the input's length; the gradient of a
+    transposed convolution is a convolution.
+    """
     if list(output_mask[1:]) != [False, False]:
         raise Unsupported(_WEIGHTS)
     dims = g.rank(weight) - 2
@@ -62,7 +66,7 @@ def convolution_backward(
     how = {"strides": strides, "dilations": dilations, "group": groups}
     if all(s == 1 for s in strides):
         return [g.ConvTranspose(grad_output, weight, pads=pads * 2, output_padding=[0] * dims, **how), None, None]
-    # Lengths that are less than one stride apart give the same number of windows: the input's own is kept.
+    # Lengths that differ by less than a stride give the same number of windows, so use the input's own length.
     more = _lengths_beyond(g, input, grad_output, weight, how, pads)
     if more is not None:
         return [g.ConvTranspose(grad_output, weight, pads=pads * 2, output_padding=more, **how), None, None]
@@ -76,7 +80,7 @@ def convolution_backward(
 def _lengths_beyond(
     g: Graph, input: ir.Value, grad: ir.Value, weight: ir.Value, how: Mapping[str, Any], pads: Sequence[int]
 ) -> list[int] | None:
-    """How much longer the input is than what its windows reach, or None where a size is not known."""
+    """Return how much longer the input is than the part that its windows cover, or None if a size is unknown."""
     lengths = [g.shape(x)[2:] for x in (input, grad, weight)]
     rows = list(zip(*lengths, how["strides"], how["dilations"], pads, strict=True))
     if not all(isinstance(n, int) for row in rows for n in row):

@@ -1,4 +1,4 @@
-"""Bessel and Airy functions, computed in float64, with the coefficients that PyTorch leaves out left out."""
+"""Bessel and Airy functions in float64, without the coefficients that PyTorch leaves out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..rules import torch_op
 
 
 def compute_in_double(function: Function) -> Function:
-    """`function` computed in float64 and rounded to the dtype of x."""
+    """Return the rule of a `function` that is computed in float64 and rounded to the dtype of x."""
 
     @wraps(function)
     def rule(g: Graph, x: ir.Value) -> ir.Value:

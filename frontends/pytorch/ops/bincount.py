@@ -1,4 +1,4 @@
-"""Counts of integers, folds of segments, and points in boxes."""
+"""Counts of integers, segment reductions, and histograms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .shape import END
 
 @torch_op("bincount")
 def bincount(g, x, weights=None, minlength=0):
-    """How often each integer from 0 on occurs in x, or the sum of the weights where it does."""
+    """Return how often each integer from 0 on occurs in x, or the sum of its weights."""
     least = vector(g, minlength)
     dtype = torch.int64 if weights is None else torch.float32 if weights.dtype == ir.DataType.FLOAT else torch.float64
     if g.shape(x) == (0,) or list(g.shape(x)) == [0]:
@@ -40,7 +40,7 @@ def reduce_segments(
     axis: int,
     initial: float | None,
 ) -> ir.Value:
-    """Segments of `axis` folded, whose bounds are given for each place of the dims before, [.., segments]."""
+    """Reduce segments of `axis`; their bounds are given for each position of the dims before it, [.., segments]."""
     neutral = {"sum": 0, "mean": 0, "max": lowest(g.dtype(data)), "min": highest(g.dtype(data)), "prod": 1}[reduce]
     if lengths is None:
         start, end = g.Slice(offsets, [0], [-1], [axis]), g.Slice(offsets, [1], [END], [axis])
@@ -69,7 +69,7 @@ def reduce_segments(
 
 @torch_op("histogramdd", "histogramdd.int_bins")
 def histogramdd(g, x, bins, range=None, weight=None, density=False):
-    """Counts in boxes of equal size, over the range of each coordinate unless one is given."""
+    """Counts in equal boxes, over the range of each coordinate unless one is given."""
     from .search import bin_edges_of
 
     dims = g.shape(x)[-1]
@@ -91,7 +91,7 @@ def histogramdd_between(g, x, bins, range=None, weight=None, density=False):
 def _histogram_counts(
     g: Graph, x: ir.Value, edges: list[ir.Value], weight: ir.Value | None, density: bool
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """Counts of the points [.., coordinates] between the edges; what lies outside goes to one box more."""
+    """Return counts of the points [.., coordinates] between the edges; points outside go to an extra box."""
     from .search import bin_index_of
 
     numbers = [size(g, e, 0) for e in edges]

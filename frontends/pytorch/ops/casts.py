@@ -1,4 +1,4 @@
-"""Changes of dtype, and run-time numbers as tensors and back."""
+"""Casts, and conversion between run-time numbers and tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def to(g, x, other=None, *, dtype=None, copy=False):
         dtype = torch_dtype(g, other)
     elif isinstance(other, torch.dtype):
         dtype = other
-    if isinstance(x, (bool, int, float)):  # a number that vmap has taken for a tensor
+    if isinstance(x, (bool, int, float)):  # a number that vmap treats as a tensor
         return as_value(g, x, dtype or result_dtype(g, x))
     return x if dtype is None else convert_to(g, x, dtype)
 
@@ -44,13 +44,13 @@ def to_layout(g, x, *, dtype=None, copy=False):
 
 @torch_op("_autocast_to_reduced_precision")
 def autocast_to_reduced_precision(g, x, cuda_enabled, cpu_enabled, cuda_dtype, cpu_dtype):
-    """What TorchScript's autocast puts before operators that are narrowed on the CPU: float32 alone is."""
+    """TorchScript's autocast before operators that are narrowed on the CPU: only float32 is narrowed."""
     return cast(g, x, cpu_dtype) if cpu_enabled and g.dtype(x) == ir.DataType.FLOAT else x
 
 
 @torch_op("_autocast_to_full_precision")
 def autocast_to_full_precision(g, x, cuda_enabled, cpu_enabled):
-    """The same before operators that are not: halves become float32."""
+    """TorchScript's autocast before operators that are not narrowed: halves become float32."""
     narrow = g.dtype(x) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
     return cast(g, x, torch.float32) if cpu_enabled and narrow else x
 
@@ -100,7 +100,7 @@ def sym_truediv(g, x, y):
 
 def _whole_number_rule(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value) -> ir.Value:
-        """Python's, of a float that only the run knows: an integer."""
+        """Round a run-time float to a Python integer."""
         return mark_scalar(g.Cast(g.node(operator, [x]), to=ir.DataType.INT64)) if is_float(g, x) else x
 
     return rule

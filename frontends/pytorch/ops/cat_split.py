@@ -1,4 +1,4 @@
-"""Joins and cuts: concatenation, splits, slices."""
+"""Concatenation, splits and slices."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def chunk(g, x, chunks, dim=0):
 
 @torch_op("tensor_split.tensor_indices_or_sections")
 def tensor_split_at(g, x, places, dim=0):
-    """Bounds that are computed at run time."""
+    """Split at run-time bounds."""
     count = g.shape(places)[0] if g.rank(places) == 1 else None
     if not isinstance(count, int):
         raise Unsupported(PIECES)
@@ -130,7 +130,7 @@ def tensor_split_indices(g, x, indices, dim=0):
 @torch_op("unbind", "unbind_copy")
 def unbind(g, x, dim=0):
     axis, length = axis_of(g, x, dim), _static_length(g, x, dim, "unbind")
-    if length == 0:  # no pieces, which ONNX's Split does not give
+    if length == 0:  # no pieces; ONNX's Split cannot return that
         return []
     return [g.Squeeze(p, [axis]) for p in _split_pieces(g, x, [1] * length, axis)]
 

@@ -1,4 +1,4 @@
-"""Recurrent cells, which take one step."""
+"""Recurrent cells, each of which computes one step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lstm_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 
 def lstm_step(g: Graph, sums: ir.Value, c: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The new output and cell state from the sums before the gates: input, forget, cell, output."""
+    """Return the new output and cell state from the sums before the gates: input, forget, cell, output."""
     i, f, new, o = g.Split(sums, axis=-1, num_outputs=4, outputs=4)
     c = g.Add(g.Mul(g.Sigmoid(f), c), g.Mul(g.Sigmoid(i), g.Tanh(new)))
     return g.Mul(g.Sigmoid(o), g.Tanh(c)), c
@@ -33,9 +33,9 @@ def gru_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 
 def gru_step(g: Graph, ours: ir.Value, theirs: ir.Value, h: ir.Value) -> ir.Value:
-    """The new state from the sums of the input and of the state before the gates: reset, update, new.
+    """Return the new state from the sums of input and state before the gates: reset, update, new.
 
-    The reset gate is applied behind the product with the hidden state.
+    The reset gate is applied after the product with the hidden state.
     """
     mine, before = (g.Split(sums, axis=-1, num_outputs=3, outputs=3) for sums in (ours, theirs))
     reset, update = (g.Sigmoid(g.Add(a, b)) for a, b in zip(mine[:2], before[:2], strict=True))

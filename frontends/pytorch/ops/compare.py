@@ -1,4 +1,4 @@
-"""Comparison, logic, operations on bits, and choosing by a condition."""
+"""Comparison, logic, bitwise operators, and selection by a condition."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def isclose(g, x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 
 def cast_to_bool(g: Graph, x: Operand) -> ir.Value:
-    """`x` as a boolean: not zero."""
+    """Return `x` as a boolean: not zero."""
     return as_value(g, x, torch.bool) if isinstance(x, ir.Value) else g.const(bool(x))
 
 
@@ -120,7 +120,7 @@ def where(g, condition, x=None, y=None):
     if x is None or y is None:
         places = g.NonZero(condition)
         return [g.Gather(places, i, axis=0) for i in range(g.rank(condition))]
-    dtype = result_dtype(g, x, y)  # of two numbers PyTorch's, as the result is a tensor
+    dtype = result_dtype(g, x, y)  # for two numbers the dtype is PyTorch's, because the result is a tensor
     return g.Where(cast_to_bool(g, condition), as_value(g, x, dtype), as_value(g, y, dtype))
 
 

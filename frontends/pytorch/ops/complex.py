@@ -1,4 +1,4 @@
-"""Operators on complex tensors, which are pairs of real ones here."""
+"""Operators on complex tensors, represented as pairs of real ones."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def rsub(g, x, y, alpha=1):
 
 
 def _multiply_pairs(g: Graph, a: ComplexPair, b: ComplexPair, operator: str = "Mul") -> ComplexPair:
-    """(a + bi)(c + di), by a product of parts that is elementwise or of matrices."""
+    """(a + bi)(c + di), with an element-wise or matrix product of the parts."""
     product = lambda x, y: g.node(operator, [x, y])  # noqa: E731
     return ComplexPair(
         g.Sub(product(a.real, b.real), product(a.imag, b.imag)),
@@ -152,7 +152,7 @@ def mul(g, x, y):
 
 @torch_op("complex::div")
 def div(g, x, y, *, rounding_mode=None):
-    """x conj(y) / |y|²; by a real number, each part."""
+    """x conj(y) / |y|²; for a real divisor, each part separately."""
     if isinstance(x, ComplexPair) and not isinstance(y, (ComplexPair, complex)):
         y = as_value(g, y, g.dtype(x.real))
         return ComplexPair(g.Div(x.real, y), g.Div(x.imag, y))
@@ -164,7 +164,7 @@ def div(g, x, y, *, rounding_mode=None):
 
 @torch_op("complex::reciprocal")
 def reciprocal(g, x):
-    """1 / x; of 0 infinite with NaN for the imaginary part, where 1 / 0 has NaN for both."""
+    """1 / x; for 0, infinite with a NaN imaginary part, while 1 / 0 has NaN for both."""
     one, zero = constant_like(g, 1.0, x.real), constant_like(g, 0.0, x.real)
     found = div(g, one, x)
     none = g.And(g.Equal(x.real, zero), g.Equal(x.imag, zero))
@@ -198,7 +198,9 @@ def where(g, condition, x, y):
 
 
 def _part_by_part_rule(operator: str) -> Any:
-    """The real rule applied to both parts, for operators that are linear over the reals or only move elements."""
+    """Return the rule that applies the real rule to both parts, for operators that are real-linear or only move
+    elements.
+    """
 
     def rule(g: Graph, *args: Any, **kwargs: Any) -> Any:
         plain = torch_op.entries[operator].rule
@@ -211,7 +213,7 @@ def _part_by_part_rule(operator: str) -> Any:
 
 
 def _select_part(g: Graph, value: Any, name: str) -> Any:
-    """The part `name` of an argument; of tensors in a list beside complex ones, the imaginary part is zero."""
+    """Return the part `name` of an argument; real tensors in a list with complex ones have a zero imaginary part."""
     if isinstance(value, (list, tuple)):
         items = promote_to_pairs(g, *value) if has_pair(value) else value
         return [_select_part(g, v, name) for v in items]
@@ -271,7 +273,7 @@ def constant_pad_nd(g, x, pad, value=0):
 
 
 def _write_parts_rule(operator: str) -> Any:
-    """What is written into a tensor is of the tensor's dtype, a real one without its imaginary part."""
+    """Return a rule for writes: the written values get the tensor's dtype; a real tensor drops the imaginary part."""
 
     def rule(g: Graph, x: Any, src: Any, *args: Any, **kwargs: Any) -> Any:
         plain = torch_op.entries[operator].rule

@@ -1,4 +1,4 @@
-"""Functions of complex tensors: roots and powers, exponentials, sums along a dim, and what picks or writes elements."""
+"""Functions of complex tensors: roots and powers, exponentials, sums along a dim, and indexing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ from .unary import signbit
 
 @torch_op("complex::sqrt")
 def sqrt(g, x):
-    """The root on the right, of the larger part first: with t = √((|a| + r) / 2) it is t + b/(2t) i, or turned."""
+    """Return the root with positive real part, computed from the larger of its parts.
+
+    With t = √((|a| + r) / 2) and s = |b| / (2t), its parts are t and s for a ≥ 0, else s and t. The imaginary part has
+    the sign of b.
+    """
     zero, two = constant_like(g, 0.0, x.real), constant_like(g, 2.0, x.real)
     large = g.Sqrt(g.Div(g.Add(g.Abs(x.real), abs_(g, x)), two))
     none = g.Equal(large, zero)
@@ -52,9 +56,10 @@ def square(g, x):
 
 @torch_op("complex::pow")
 def pow_(g, x, exponent):
-    """A product for a small whole exponent, as PyTorch has it for 2 and 3; else exp(exponent log x).
+    """Return a product for a small integer exponent, as PyTorch does for 2 and 3; else exp(exponent log x).
 
-    Of 0 it is 0, infinite or NaN by the sign of the exponent's real part; whatever to the power of the number 0 is 1.
+    For x = 0 it is 0, infinite or NaN by the sign of the exponent's real part; anything to the power of the number 0 is
+    1.
     """
     if isinstance(exponent, (int, float)) and exponent == int(exponent) and 1 <= abs(exponent) <= _MOST_FACTORS:
         power = functools.reduce(lambda a, b: mul(g, a, b), [x] * abs(int(exponent)))
@@ -79,7 +84,7 @@ _MOST_FACTORS = 4
 
 @torch_op("complex::sgn")
 def sgn(g, x):
-    """x / |x|, and 0 of 0."""
+    """x / |x|, and 0 for 0."""
     length = abs_(g, x)
     length = g.Where(g.Equal(length, constant_like(g, 0.0, length)), constant_like(g, 1.0, length), length)
     return ComplexPair(g.Div(x.real, length), g.Div(x.imag, length))
@@ -114,7 +119,10 @@ def cosh(g, x):
 
 @torch_op("complex::tanh")
 def tanh(g, x):
-    """(t + sin b cos b (1 - t²) i) / (cos² b + t² sin² b) with t = tanh a, and 1 - t² as 1 / cosh² a."""
+    """tanh(a + bi) = (t + sin b cos b (1 - t²) i) / (cos² b + t² sin² b) with t = tanh a.
+
+    1 - t² is computed as 1 / cosh² a.
+    """
     t, s, c = g.Tanh(x.real), g.Sin(x.imag), g.Cos(x.imag)
     rest = g.Reciprocal(g.Cosh(x.real))
     below = g.Add(g.Mul(c, c), g.Mul(g.Mul(t, t), g.Mul(s, s)))
@@ -190,7 +198,9 @@ for _name in (
 
 
 def _written_part_rule(operator: str, place: int) -> Callable[..., Any]:
-    """Both parts of what is written, the argument at `place` behind the tensor, into both parts of a complex tensor."""
+    """Return a rule that writes both parts of the argument at `place` after the tensor into both parts of a complex
+    tensor.
+    """
 
     def rule(g: Graph, x: Any, *args: Any, **kwargs: Any) -> Any:
         plain, source = torch_op.entries[operator].rule, args[place]

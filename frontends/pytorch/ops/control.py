@@ -1,4 +1,4 @@
-"""Higher-order operators: branches, loops and scans over graphs of their own."""
+"""Higher-order operators: branches, loops and scans over subgraphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Region = Callable[..., list[Any]]
 
 @torch_op("higher_order::cond")
 def cond(g, pred, true_graph, false_graph, operands=()):
-    """If, whose branches take their operands from around them."""
+    """If, whose branches capture their operands."""
     branches = []
     count = 0
     for name, build in (("then_branch", true_graph), ("else_branch", false_graph)):
@@ -32,7 +32,7 @@ def cond(g, pred, true_graph, false_graph, operands=()):
 
 @torch_op("higher_order::while_loop")
 def while_loop(g, cond_graph, body_graph, carried_inputs, additional_inputs=()):
-    """Loop without a trip count; the condition is computed before it and at the end of every round."""
+    """Loop without a trip count; the condition is computed before it and at the end of every iteration."""
     carried = [_as_tensor(g, x) for x in carried_inputs]
     (first,) = cond_graph(g, *carried, *additional_inputs)
     body = g.body("loop")
@@ -47,7 +47,7 @@ def while_loop(g, cond_graph, body_graph, carried_inputs, additional_inputs=()):
 
 @torch_op("higher_order::scan")
 def scan(g, combine_graph, init, xs, additional_inputs=()):
-    """Scan over the first dim: states go round, elements are read and stacked."""
+    """Scan over the first dim: states are loop-carried, elements are read and stacked."""
     states = [_as_tensor(g, x) for x in init]
     return _emit_scan(g, lambda body, *values: combine_graph(body, *values, *additional_inputs), states, list(xs))
 
@@ -67,7 +67,7 @@ def _emit_scan(g: Graph, build: Region, states: Sequence[ir.Value], xs: Sequence
 
 
 def _as_tensor(g: Graph, x: Any) -> ir.Value:
-    """A state as a tensor: numbers are carried as int64 or float32."""
+    """Return a state as a tensor: numbers are carried as int64 or float32."""
     return x if isinstance(x, ir.Value) else g.const(x)
 
 

@@ -17,13 +17,13 @@ from .integer_conv import LENGTHS, SlidingWindow, conv_integers, conv_transpose_
 
 
 def per_spatial_dim(numbers: int | Sequence[int], dims: int) -> list[int]:
-    """One number for each spatial dim; a single one stands for all."""
+    """Return one number per spatial dim; a single one applies to all."""
     items = [numbers] if isinstance(numbers, int) else list(numbers)
     return items * dims if len(items) == 1 else items
 
 
 def ensure_batch_dim(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
-    """`x` as [N, C, …] for `dims` spatial dims, and whether a batch dim was put in front."""
+    """Return `x` as [N, C, …] for `dims` spatial dims, and whether a batch dim was added."""
     lone = g.rank(x) == dims + 1
     return (g.Unsqueeze(x, [0]) if lone else x), lone
 
@@ -106,9 +106,10 @@ def _conv_transpose(
     more: list[int],
     dilations: list[int],
 ) -> ir.Value:
-    """ConvTranspose; a stride or more of output padding, which runtimes refuse, is taken from the padding at the end.
+    """ConvTranspose. Output padding of a stride or more, which runtimes reject, is subtracted from the padding at the
+    end.
 
-    What padding does not cover is behind all that the kernel reaches: zeros, and the bias.
+    Elements beyond that padding are beyond the kernel's reach: zeros, plus the bias.
     """
     dims, behind = len(strides), [0] * len(strides)
     pads, more = list(pads), list(more)
@@ -151,3 +152,10 @@ def convolution(
     if transposed:
         return _transposed_convolution(dims)(g, x, weight, bias, stride, padding, output_padding, groups, dilation)
     return _convolution(dims)(g, x, weight, bias, stride, padding, dilation, groups)
+
+
+@torch_op("conv_tbc")
+def conv_tbc(g, x, weight, bias, pad=0):
+    """A convolution over the first dim: `x` is [time, batch, channels], `weight` [width, in, out]."""
+    x, weight = g.Transpose(x, perm=[1, 2, 0]), g.Transpose(weight, perm=[2, 1, 0])
+    return g.Transpose(_convolution(1)(g, x, weight, bias, padding=pad), perm=[2, 0, 1])

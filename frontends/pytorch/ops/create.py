@@ -1,4 +1,4 @@
-"""Operators that make tensors: filled, counted, random-free constants, and triangles."""
+"""Operators that create tensors: constants, ranges, triangles, windows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..common.values import as_value, cast, onnx_dtype, result_dtype, torch_dtyp
 from ..releases import RELEASE
 from ..rules import torch_op
 
-# Constants up to this many elements are written out; larger ones are computed from their shape.
+# Maximum number of elements of a stored constant; larger ones are computed from their shape.
 _SMALL = 256
 
 
 def filled_tensor(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> Any:
-    """A tensor of `size` (ints, some perhaps known at run time only) full of `number`; a pair of them if complex."""
+    """Return a tensor of `size` (ints, possibly run-time ones) filled with `number`; a pair if complex."""
     if dtype.is_complex:
         return ComplexPair(*(filled_tensor(g, size, part, part_dtype(dtype)) for part in parts_of(number)))
     target = onnx_dtype(dtype)
@@ -43,14 +43,14 @@ def filled_tensor(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> Any:
 
 
 def _annotate_shape(g: Graph, x: ir.Value, size: Any) -> ir.Value:
-    """x with the dims that are known before it runs, which inference cannot tell from a vector of sizes."""
+    """Return x with its known dims, which inference cannot derive from a vector of sizes."""
     if isinstance(size, ir.Value):
         return x
     return g.facts(x, shape=[d if isinstance(d, int) else d.meta.get(DIM_KEY) for d in size])
 
 
 def _rounded_tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
-    """Numbers in `dtype`; the float64 run computes with what they are rounded from."""
+    """Return numbers in `dtype`; the float64 run uses the unrounded ones."""
     floats = exact.dtype == np.float64 and dtype.is_floating_point()
     return rounded_tensor(exact, dtype) if floats else ir.Tensor(exact.astype(dtype.numpy()), dtype=dtype)
 
@@ -62,7 +62,7 @@ def full(g, size, fill_value, *, dtype=None):
 
 @torch_op("zeros", "empty", "empty_strided", "empty_permuted")
 def zeros(g, size, layout=None, *, dtype=None):
-    """`layout` (strides or order of dims in memory) does not show in the graph."""
+    """Zeros; `layout` (strides or memory order) has no effect in the graph."""
     return filled_tensor(g, size, 0, dtype or torch.get_default_dtype())
 
 
@@ -72,7 +72,7 @@ def ones(g, size, *, dtype=None):
 
 
 def full_of_shape(g: Graph, x: ir.Value | ComplexPair, number: Any, dtype: torch.dtype | None) -> Any:
-    """A tensor shaped like `x`, full of `number`; a pair of them if complex."""
+    """Return a tensor shaped like `x`, filled with `number`; a pair if complex."""
     if isinstance(x, ComplexPair):
         return full_of_shape(g, x.real, number, dtype or pair_dtype(g, x))
     dtype = dtype or torch_dtype(g, x)
@@ -144,9 +144,9 @@ def arange_from(g, start, end, step=1, *, dtype=None):
 
 
 def _emit_arange(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> ir.Value:
-    """start, start + step … below end; computed in int64 or float64 and cast, as PyTorch's kernel counts.
+    """Return start, start + step … below end, computed in int64 or float64 and cast, as in PyTorch's kernel.
 
-    PyTorch counts integers and then truncates start and step; before 2.14 it truncates all three of int64 first.
+    PyTorch counts integers and then truncates start and step; before 2.14 it truncates all three to int64 first.
     """
     numbers = start, end, step
     if dtype == torch.int64 and RELEASE < (2, 14):
@@ -175,7 +175,7 @@ def _truncated(g: Graph, number: Any) -> Any:
 
 @torch_op("linspace")
 def linspace(g, start, end, steps, *, dtype=None):
-    """Counted from both ends, each half from its own, as PyTorch does it."""
+    """linspace, where each half is counted from its own end, as in PyTorch."""
     dtype = dtype or torch.get_default_dtype()
     if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
         return g.const(_spaced_tensor(lambda wide: torch.linspace(start, end, steps, dtype=wide), dtype))
@@ -191,7 +191,7 @@ def linspace(g, start, end, steps, *, dtype=None):
     step = g.Div(g.Sub(last, first), cast(g, g.Max(g.Sub(count, 1), 1), wide))
     rising = g.Add(first, g.Mul(step, cast(g, place, wide)))
     falling = g.Sub(last, g.Mul(step, cast(g, after, wide)))
-    # One step alone is the start.
+    # A single step is the start.
     early = g.Less(place, g.Max(g.Div(count, 2), 1))
     return cast(g, g.Where(early, rising, falling), dtype)
 
@@ -207,7 +207,7 @@ def logspace(g, start, end, steps, base=10.0, *, dtype=None):
 
 
 def _spaced_tensor(make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype) -> ir.TensorProtocol:
-    """What PyTorch makes in `dtype`; the float64 run computes with what it makes in float64."""
+    """Return the numbers that PyTorch creates in `dtype`; the float64 run uses those that it creates in float64."""
     if not dtype.is_floating_point:
         return ir.Tensor(make(dtype).numpy())
     content = make(dtype).double().numpy()
@@ -283,7 +283,7 @@ def kaiser_window(g, window_length, periodic=True, beta=12.0, *, dtype=None):
 
 
 def _window(g: Graph, function: Callable[..., Any], dtype: torch.dtype | None, length: Any, *rest: Any) -> ir.Value:
-    """A window of known length is a constant, rounded from PyTorch's own in float64."""
+    """Return a window; one of known length is a constant, rounded from PyTorch's own in float64."""
     if not all(isinstance(number, (bool, int, float)) for number in (length, *rest)):
         raise Unsupported("the length of a window is known only when the model runs")
     exact = function(length, *rest, dtype=torch.float64).numpy()

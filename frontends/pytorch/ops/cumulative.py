@@ -28,9 +28,10 @@ def cumsum(g, x, dim, *, dtype=None):
 
 
 def associative_scan(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:
-    """Running results of an associative `combine(g, before, after)` in log2(length) steps (Hillis and Steele, 1986).
+    """Return running results of an associative `combine(g, before, after)` in log2(length) steps (Hillis and Steele,
+    1986).
 
-    The steps are written out for a known length, else they are the rounds of a loop.
+    The steps are unrolled for a known length, else they are iterations of a loop.
     """
     length = size(g, values[0], axis)
     if not isinstance(length, int):
@@ -43,7 +44,7 @@ def associative_scan(g: Graph, values: list[ir.Value], axis: int, combine: Combi
 
 
 def _associative_scan_in_loop(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:
-    """Every round takes the elements `shift` places in front by their index, so that nothing changes its size."""
+    """Scan in a loop; each iteration gathers the elements `shift` positions before, so that no size changes."""
     dim = g.shape(values[0])[axis]
     length = g.Shape(values[0], start=axis, end=axis + 1)
     places = g.facts(arange(g, g.Squeeze(length, [0])), shape=(dim,))
@@ -69,12 +70,12 @@ def _associative_scan_in_loop(g: Graph, values: list[ir.Value], axis: int, combi
 
 
 def _is_shorter(g: Graph, shift: ir.Value, length: ir.Value) -> ir.Value:
-    """Whether an element has another one `shift` places in front of it, as a bool of rank 0."""
+    """Return whether an element has another element `shift` positions before it, as a bool of rank 0."""
     return g.Squeeze(g.Less(shift, length), [0])
 
 
 def _scan_step(g: Graph, values: list[ir.Value], axis: int, shift: int, rest: int, combine: Combine) -> list[ir.Value]:
-    """Each element combined with the one `shift` places in front of it; the other `rest` are all that have one."""
+    """Combine each element with the one `shift` positions before it; `rest` elements have one."""
     before = [g.Slice(v, [0], [rest], [axis]) for v in values]
     after = [g.Slice(v, [shift], [END], [axis]) for v in values]
     heads = [g.Slice(v, [0], [shift], [axis]) for v in values]
@@ -98,7 +99,7 @@ def logcumsumexp(g, x, dim):
 
 def _running_extreme_rule(operator: str) -> Callable[..., list[ir.Value]]:
     def rule(g: Graph, x: ir.Value, dim: int) -> list[ir.Value]:
-        """Of equals the later one counts, and NaN counts for more than any number."""
+        """Return the running extremum; of equal elements the later one is used, and NaN exceeds all numbers."""
         if g.rank(x) == 0:
             return [x, g.const(0)]
         axis = axis_of(g, x, dim)

@@ -15,7 +15,7 @@ from .shape import flatten, movedim
 
 @torch_op("diagonal", "diagonal_copy", "linalg_diagonal")
 def diagonal(g, x, offset=0, dim1=0, dim2=1):
-    """Positions i · columns + i + offset of the last two dims made one."""
+    """diagonal by flat indices i · columns + i + offset of the last two dims."""
     a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
     perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
     flat = flatten(g, g.Transpose(x, perm=perm), -2, -1)
@@ -23,7 +23,7 @@ def diagonal(g, x, offset=0, dim1=0, dim2=1):
 
 
 def _diagonal_indices(g: Graph, rows: int | ir.Value, columns: int | ir.Value, offset: int) -> ir.Value:
-    """The places of a diagonal among the elements of a matrix."""
+    """Return the flat indices of a diagonal in a matrix."""
     below = max(-offset, 0)
     if isinstance(rows, int) and isinstance(columns, int):
         length = max(min(rows - below, columns - max(offset, 0)), 0)

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: products with constant matrices, or ONNX's DFT for long ones and unknown lengths."""
+"""Discrete Fourier transforms: products with constant matrices, or ONNX's DFT for long or unknown lengths."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..common.values import cast, constant_like
 from ..rules import torch_op
 
 LARGEST = 1024
-"""The longest transform that is written as a product with matrices of its length squared."""
+"""Maximum length of a transform that is a product with a square matrix of that length."""
 
 
 Length = int | ir.Value
-"""How long a dim is: an int, or an int64 of rank 0 that is known when the model runs."""
+"""The length of a dim: an int, or a run-time int64 of rank 0."""
 
 
 def _count(g: Graph, lengths: Iterable[Length]) -> Length:
-    """How many elements are transformed at once."""
+    """Return how many elements are transformed at once."""
     known, count = 1, None
     for length in lengths:
         if isinstance(length, int):
@@ -38,7 +38,7 @@ def _count(g: Graph, lengths: Iterable[Length]) -> Length:
 
 
 def _matmul_along_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> ir.Value:
-    """x times a constant matrix along one axis."""
+    """Return x times a constant matrix along one axis."""
     constant, last = rounded_tensor(matrix, g.dtype(x)), g.rank(x) - 1
     if axis == last:
         return g.MatMul(x, constant)
@@ -47,12 +47,12 @@ def _matmul_along_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> 
 
 
 def _cos_sin_matrices(rows: int, columns: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin of 2 pi j k / n."""
+    """Return cos and sin of 2 pi j k / n."""
     return cos_sin(np.outer(np.arange(rows), np.arange(columns)), n)
 
 
 def _transform_axis(g: Graph, x: ComplexPair, axis: int, forward: bool) -> ComplexPair:
-    """One axis of a complex tensor."""
+    """Transform one axis of a complex tensor."""
     n = size(g, x.real, axis)
     if not isinstance(n, int) or n > LARGEST:
         return split_parts(g, _emit_dft(g, stack_parts(g, x), axis, forward, n))
@@ -63,9 +63,9 @@ def _transform_axis(g: Graph, x: ComplexPair, axis: int, forward: bool) -> Compl
 
 
 def _emit_dft(g: Graph, x: ir.Value, axis: int, forward: bool, n: Length, onesided: bool = False) -> ir.Value:
-    """ONNX's DFT, whose inverse divides by n, which PyTorch leaves to the caller.
+    """Return ONNX's DFT without the division by n in the inverse, which PyTorch leaves to the caller.
 
-    In float64: onnxruntime loses four digits on lengths that are no powers of two.
+    Computed in float64: onnxruntime loses four digits for lengths that are no powers of two.
     """
     wide = cast(g, x, ir.DataType.DOUBLE)
     out = g.DFT(wide, None, axis, inverse=int(not forward), onesided=int(onesided))
@@ -75,7 +75,10 @@ def _emit_dft(g: Graph, x: ir.Value, axis: int, forward: bool, n: Length, onesid
 
 
 def _normalization_factor(g: Graph, normalization: int, count: Length) -> float | ir.Value:
-    """0: none, 1: by the root of the number of elements, 2: by that number; a value of it is a double."""
+    """Return the factor for n elements: 1, 1/√n or 1/n for a `normalization` of 0, 1 or 2.
+
+    A factor that is known at run time only is a double.
+    """
     if isinstance(count, int) or normalization == 0:
         return (1.0, 1 / math.sqrt(count), 1 / count)[normalization] if isinstance(count, int) else 1.0
     wide = cast(g, count, ir.DataType.DOUBLE)
@@ -103,14 +106,14 @@ def _fft_c2c(g, x, dim, normalization, forward):
 
 @torch_op("_fft_r2c")
 def _fft_r2c(g, x, dim, normalization, onesided):
-    """The last of `dim` from real numbers, of which half the result says all; the others from complex ones."""
+    """Transform real numbers along the last of `dim`, which gives half a spectrum, and then along the other dims."""
     axes = [axis_of(g, x, d) for d in dim]
     count = _count(g, [size(g, x, a) for a in axes])
     *others, last = axes
     n = size(g, x, last)
     if not isinstance(n, int) or n > LARGEST:
         out = split_parts(g, _emit_dft(g, g.Unsqueeze(x, [-1]), last, True, n, onesided))
-        if isinstance(n, int):  # what rounding leaves of a part that is 0 has a sign, and angles depend on it
+        if isinstance(n, int):  # a rounding error in a part that should be 0 has a sign, which changes angles
             out = _without_absent_part(g, out, last, n, onesided)
     else:
         cos, sin = _cos_sin_matrices(n, n // 2 + 1 if onesided else n, n)
@@ -121,7 +124,7 @@ def _fft_r2c(g, x, dim, normalization, onesided):
 
 
 def _without_absent_part(g: Graph, x: ComplexPair, axis: int, n: int, onesided: bool) -> ComplexPair:
-    """The spectrum of `n` real numbers with an imaginary part of 0 at the first frequency and the middle one."""
+    """Return the spectrum of `n` real numbers with a zero imaginary part at the first and the middle frequency."""
     there = has_part(n)[:, 1]
     there = there if onesided else np.append(there, there[1 : n - len(there) + 1])
     kept = there.reshape([-1] + [1] * (g.rank(x.imag) - 1 - axis))
@@ -130,7 +133,7 @@ def _without_absent_part(g: Graph, x: ComplexPair, axis: int, n: int, onesided: 
 
 @torch_op("complex::_fft_c2r")
 def _fft_c2r(g, x, dim, normalization, last_dim_size):
-    """The inverse: complex along all but the last of `dim`, then from the half that is given to real numbers."""
+    """Transform back: along all of `dim` but the last as complex numbers, then from half a spectrum to real numbers."""
     *others, last = [axis_of(g, x.real, d) for d in dim]
     n = last_dim_size
     count = _count(g, [n, *(size(g, x.real, a) for a in others)])
@@ -153,8 +156,8 @@ def _fft_c2r(g, x, dim, normalization, last_dim_size):
 
 
 def _mirrored(g: Graph, x: ComplexPair, axis: int, n: ir.Value) -> ComplexPair:
-    """All `n` (int64 [1]) numbers of a real signal's spectrum, of which half is given: X[n - k] = conj X[k]."""
-    half, last = g.Add(g.Div(n, [2]), [1]), g.Div(g.Add(n, [1]), [2])  # past the last one that has a mirror image
+    """Return all `n` (int64 [1]) numbers of a real signal's spectrum from its half: X[n - k] = conj X[k]."""
+    half, last = g.Add(g.Div(n, [2]), [1]), g.Div(g.Add(n, [1]), [2])  # after the last element that has a mirror image
     first = ComplexPair(*(g.Slice(part, [0], half, [axis]) for part in (x.real, x.imag)))
     inner = (g.Slice(part, [1], last, [axis]) for part in (x.real, x.imag))
     real, imag = (g.Slice(part, [-1], [-(2**63)], [axis], [-1]) for part in inner)
@@ -166,7 +169,7 @@ def stft(
     g, self, n_fft, hop_length=None, win_length=None, window=None, normalized=False, onesided=None,
     return_complex=None, align_to_window=None,
 ):  # fmt: skip
-    """Transforms of frames that overlap; TorchScript's, which pads before it calls this."""
+    """Transforms of overlapping frames; TorchScript's stft, which pads before this call."""
     if align_to_window:
         raise Unsupported("align_to_window=True")
     length = n_fft if win_length is None else win_length

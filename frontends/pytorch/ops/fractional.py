@@ -1,4 +1,4 @@
-"""Maxima over windows whose places are drawn (Graham, 2014)."""
+"""Max pools over windows at random positions (Graham, 2014)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _fractional_pool(dims: int) -> Any:
     ) -> list[ir.Value]:
         x, lone = ensure_batch_dim(g, x, dims)
         lengths = [size(g, x, i + 2) for i in range(dims)]
-        # The numbers for a plane are those of the last dim first, in three dims of the first dim first.
+        # The random numbers of a plane have the last dim first; those of a volume have the first dim first.
         order = range(dims) if dims == 3 else reversed(range(dims))
         starts = {
             d: _window_starts(g, g.Gather(random_samples, k, axis=2), lengths[d], kernel_size[d], output_size[d])
@@ -42,7 +42,7 @@ torch_op.same(_fractional_pool, fractional_max_pool2d=2, fractional_max_pool3d=3
 
 
 def _window_starts(g: Graph, sample: ir.Value, length: Length, kernel: int, out: Length) -> ir.Value:
-    """Where the windows of each plane begin, [N, C, windows]: at steps of a fraction, the last one at the end."""
+    """Return the window starts of each plane, [N, C, windows]: at fractional steps, with the last window at the end."""
     sample, room = g.Unsqueeze(sample, [2]), plus(g, length, -kernel)
     last = g.Add(g.Cast(g.Mul(sample, constant_like(g, 0.0, sample)), to=ir.DataType.INT64), room)
     if isinstance(out, int) and out == 1:
@@ -58,7 +58,7 @@ def _window_starts(g: Graph, sample: ir.Value, length: Length, kernel: int, out:
 
 
 def _window_indices(g: Graph, starts: list[ir.Value], kernel: Sequence[int], lengths: Sequence[Length]) -> ir.Value:
-    """Places in the flattened plane, [N, C, …windows, …kernel]."""
+    """Return flat indices in the plane, [N, C, …windows, …kernel]."""
     dims = len(starts)
     total = None
     for i, start in enumerate(starts):

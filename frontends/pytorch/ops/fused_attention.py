@@ -1,6 +1,6 @@
-"""The kernels that PyTorch's attention layers take without gradients, as a trace under `torch.no_grad()` has them.
+"""The fused kernels of PyTorch's attention layers without gradients, as traced under `torch.no_grad()`.
 
-Other than scaled_dot_product_attention, which gives 0 there, they give NaN for a query that may attend to nothing.
+Unlike scaled_dot_product_attention, which returns 0, they return NaN for a query that may not attend to any key.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ def native_multi_head_attention(
     g, query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
     need_weights=True, average_attn_weights=True, mask_type=None,
 ):  # fmt: skip
-    """[batch, length, features] each. mask: 0 of [length, keys], 1 of [batch, keys], 2 of [batch, heads, length, keys];
-    what it is not 0 for is left out, whatever its dtype."""
+    """Multi-head attention of [batch, length, features] each.
+
+    mask: type 0 is [length, keys], 1 is [batch, keys], 2 is [batch, heads, length, keys]; non-zero entries are masked,
+    whatever the dtype.
+    """
     weights, biases = (g.Split(x, axis=0, num_outputs=3, outputs=3) for x in (qkv_weight, qkv_bias))
     q, k, v = (
         _split_heads(g, linear(g, *given), num_head, embed_dim)

@@ -1,4 +1,4 @@
-"""The gamma function's kin (lgamma, digamma, polygamma, zeta) in float64, and inverses of error functions."""
+"""The gamma function and related ones (lgamma, digamma, polygamma, zeta) in float64, and inverse error functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ torch_op.same(
 
 @torch_op("polygamma", "special_polygamma")
 def polygamma(g, n, x):
-    """(-1)^(n + 1) n! zeta(n + 1, x) from the second derivative on."""
+    """(-1)^(n + 1) n! zeta(n + 1, x) for n of 2 and more."""
     if isinstance(n, ir.Value):
         raise Unsupported("polygamma of an order that is computed at run time")
     if n < 2:

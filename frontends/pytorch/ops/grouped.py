@@ -1,4 +1,4 @@
-"""Products of groups of rows with a matrix each: what a mixture of experts computes."""
+"""Products of groups of rows with a matrix per group, as in mixtures of experts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def grouped_mm_fallback(g, input, weight, offs):
 
 
 def grouped_matmul(g: Graph, x: ir.Value, matrices: ir.Value, ends: ir.Value) -> ir.Value:
-    """x [rows, k] times matrices [groups, k, n]: group i takes the rows from ends[i - 1] up to ends[i].
+    """Return x [rows, k] times matrices [groups, k, n]: group i has the rows from ends[i - 1] up to ends[i].
 
     Rows after the last group are zero.
     """
@@ -50,7 +50,7 @@ def grouped_matmul(g: Graph, x: ir.Value, matrices: ir.Value, ends: ir.Value) ->
 
 
 def _group_matrices(g: Graph, matrices: ir.Value, groups: int) -> Iterator[ir.Value]:
-    """The matrices one by one; views of a weight, transposed or not, so that nothing is copied at run time."""
+    """Yield the matrices one by one, as views of a weight, transposed or not, so that nothing is copied at run time."""
     weight = _constant_content(matrices)
     for i in range(groups):
         if weight is None:

@@ -1,4 +1,4 @@
-"""Orthogonal factors of matrices, by Householder's reflections."""
+"""Orthogonal matrix factors, by Householder reflections."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def geqrf(g, x):
 
 
 def _stored_reflections(g: Graph, x: ir.Value, tau: ir.Value) -> tuple[list[ir.Value], list[ir.Value]]:
-    """The reflections that geqrf's results describe."""
+    """Return the reflections that geqrf's results describe."""
     count = g.shape(tau)[-1]
     rows, _ = matrix_shape(g, x)
     if not isinstance(count, int):
@@ -75,7 +75,7 @@ def ormqr(g, x, tau, other, left=True, transpose=False):
     vectors, factors = _stored_reflections(g, x, tau)
     start = cast_to_float64(g, other) if left else transpose_matrix(g, cast_to_float64(g, other))
     if transpose == left:
-        # Reflections are symmetric: the transposed product applies the first one first.
+        # Reflections are symmetric, so the transposed product applies the first one first.
         vectors, factors = vectors[::-1], factors[::-1]
     out = apply_all_reflections(g, start, vectors, factors)
     return cast_like(g, out if left else transpose_matrix(g, out), x)

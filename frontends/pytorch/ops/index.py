@@ -57,7 +57,7 @@ def take_along_dim(g, x, indices, dim=None):
 
 
 def _integer_indices(g: Graph, x: ir.Value, indices: Sequence[ir.Value | None]) -> dict[int, ir.Value]:
-    """Index tensors by axis; a boolean mask over several dims becomes one index tensor for each."""
+    """Return index tensors by axis; a boolean mask over several dims becomes one index tensor per dim."""
     found: dict[int, ir.Value] = {}
     axis = 0
     for index in indices:
@@ -76,7 +76,7 @@ def _integer_indices(g: Graph, x: ir.Value, indices: Sequence[ir.Value | None]) 
 
 
 def _stack_indices(g: Graph, indices: Sequence[ir.Value]) -> ir.Value:
-    """Index tensors broadcast against each other and stacked in a last dim, as GatherND and ScatterND want them."""
+    """Return index tensors broadcast together and stacked in a last dim, as GatherND and ScatterND require."""
     wide = [cast(g, i, torch.int64) for i in indices]
     if len(wide) > 1 and (len({g.shape(i) for i in wide}) > 1 or None in g.shape(wide[0])):
         total = wide[0]
@@ -88,7 +88,7 @@ def _stack_indices(g: Graph, indices: Sequence[ir.Value]) -> ir.Value:
 
 
 def _move_to_front(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """`x` with `axes` moved to the front."""
+    """Return `x` with `axes` moved to the front."""
     perm = [*axes, *(i for i in range(g.rank(x)) if i not in axes)]
     return x if perm == sorted(perm) else g.Transpose(x, perm=perm)
 
@@ -99,7 +99,7 @@ def _is_adjacent(axes: Sequence[int]) -> bool:
 
 @torch_op("index", "_unsafe_index")
 def index(g, x, indices):
-    """The dims of the indices stand where the indexed dims stood if those are neighbours, else in front."""
+    """Index; the index dims replace the indexed dims if these are adjacent, else the index dims come first."""
     placed = _integer_indices(g, x, indices)
     if not placed:
         return x
@@ -141,7 +141,7 @@ def index_put(g, x, indices, values, accumulate=False, unsafe=False):
 
 
 def _region_values(g: Graph, values: ir.Value, region: ir.Value, width: int, axes: Sequence[int]) -> ir.Value:
-    """`values` broadcast to what is written, whose index dims PyTorch has in place of neighbouring indexed dims."""
+    """Return `values` broadcast to the written region; PyTorch puts index dims in place of adjacent indexed dims."""
     if not _is_adjacent(axes) or axes[0] == 0:
         return g.Expand(values, g.dims(region))
     place = list(range(axes[0], axes[0] + width))
@@ -159,7 +159,7 @@ def _is_single(g: Graph, x: ir.Value) -> bool:
 @torch_op("nonzero", "argwhere")
 def nonzero(g, x):
     if g.rank(x) == 0:
-        # One row without columns if it is not zero, else no row.
+        # One row without columns if the number is not zero, else no row.
         rows = g.Reshape(cast(g, cast(g, x, torch.bool), torch.int64), [1])
         return g.ConstantOfShape(g.Concat(rows, [0], axis=0), value=ir.Tensor(np.zeros(1, np.int64)))
     return g.Transpose(g.NonZero(x), perm=[1, 0])
@@ -189,13 +189,13 @@ def masked_select(g, x, mask):
 
 
 def compress(g: Graph, x: ir.Value, mask: ir.Value, axis: int) -> ir.Value:
-    """The slices of `x` along `axis` where the mask (of rank 1) holds."""
+    """Return the slices of `x` along `axis` where the mask (of rank 1) holds."""
     return cast(g, g.Compress(widen_bfloat16(g, x), mask, axis=axis), g.dtype(x))
 
 
 @torch_op("masked_scatter")
 def masked_scatter(g, x, mask, source):
-    """The n-th place where the mask holds gets the n-th element of source."""
+    """The n-th position where the mask holds gets the n-th element of source."""
     x, mask = _broadcast_pair(g, x, mask)
     places = g.Transpose(g.NonZero(mask), perm=[1, 0])
     count = g.Shape(places, start=0, end=1)
@@ -204,14 +204,14 @@ def masked_scatter(g, x, mask, source):
 
 @torch_op("nonzero_static")
 def nonzero_static(g, x, *, size, fill_value=-1):
-    """The first `size` rows of nonzero, filled up with rows of `fill_value`."""
+    """Return the first `size` rows of nonzero, padded with rows of `fill_value`."""
     rest = g.Expand(g.const(fill_value), vector(g, [size, g.rank(x)]))
     return g.Slice(g.Concat(nonzero(g, x), rest, axis=0), [0], vector(g, size), [0])
 
 
 @torch_op("put")
 def put(g, x, index, source, accumulate=False):
-    """Writing to the flattened tensor."""
+    """Write to the flattened tensor."""
     flat, places, values = (g.Reshape(v, [-1]) for v in (x, index, source))
     out = g.ScatterElements(flat, _cast_indices(g, places), values, axis=0, reduction="add" if accumulate else None)
     return g.Reshape(out, g.dims(x), allowzero=1)

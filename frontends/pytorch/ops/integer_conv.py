@@ -1,4 +1,4 @@
-"""Convolutions and pools of integers, which ONNX has for floats only: windows are read by index, exactly."""
+"""Convolutions and pools of integers, which ONNX has for floats only: windows are gathered, exactly."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LENGTHS = torch_op.limit("convolution", "convolutions of integers by weights of 
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """How windows go over the dims behind the first two; `pads` are all beginnings, then all ends.
+    """The parameters of sliding windows over the dims after the first two; `pads` are all beginnings, then all ends.
 
-    Ends may be computed; the rest is known.
+    Ends may be run-time values; the rest is known.
     """
 
     kernel: Sequence[int]
@@ -39,7 +39,9 @@ def _lengths(g: Graph, x: ir.Value) -> list[Length]:
 
 
 def _window_tables(g: Graph, lengths: Sequence[Length], how: SlidingWindow) -> tuple[list[Table], list[Length]]:
-    """The places [windows, kernel] that windows read in each dim, counted from the padding, and how many they are."""
+    """Return the indices [windows, kernel] that windows read in each dim, counted in the padded input, and their
+    number.
+    """
     tables, counts = [], []
     for i, length in enumerate(lengths):
         whole = plus(g, length, plus(g, how.pads[i], how.pads[i + len(lengths)]))
@@ -50,7 +52,7 @@ def _window_tables(g: Graph, lengths: Sequence[Length], how: SlidingWindow) -> t
 
 
 def _gather_windows(g: Graph, x: ir.Value, how: SlidingWindow, fill: int) -> ir.Value:
-    """[N, C, …, window] of x [N, C, …], with `fill` in the padding."""
+    """Return [N, C, …, window] of x [N, C, …], with `fill` in the padding."""
     tables, out = _window_tables(g, _lengths(g, x), how)
     dims = len(tables)
     if any(not isinstance(p, int) or p for p in how.pads):
@@ -65,7 +67,7 @@ def _gather_windows(g: Graph, x: ir.Value, how: SlidingWindow, fill: int) -> ir.
 def conv_integers(
     g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None, how: SlidingWindow, groups: int
 ) -> ir.Value:
-    """Convolution of integers as a product of matrices of int64. weight: [out, in / groups, …]."""
+    """Return the convolution of integers as an int64 matrix product. weight: [out, in / groups, …]."""
     dtype = g.dtype(x)
     x, weight = cast(g, x, torch.int64), cast(g, weight, torch.int64)
     made, each = static_sizes(g.shape(weight)[:2], LENGTHS)
@@ -90,9 +92,10 @@ def conv_transpose_integers(
     more: Sequence[int],
     groups: int,
 ) -> ir.Value:
-    """Transposed convolution of integers: zeros between the elements, then a convolution with the kernel turned round.
+    """Return the transposed convolution of integers: insert zeros between the elements, then convolve with the flipped
+    kernel.
 
-    weight: [in, out / groups, …]; more: what output_padding adds.
+    weight: [in, out / groups, …]. more: the additional output_padding.
     """
     dims = len(how.kernel)
     for i, (length, stride) in enumerate(zip(_lengths(g, x), how.strides, strict=True)):
@@ -121,7 +124,7 @@ def conv_transpose_integers(
 
 
 def max_pool_integers(g: Graph, x: ir.Value, how: SlidingWindow) -> tuple[ir.Value, ir.Value]:
-    """The maxima of the windows, and their places in the flattened plane."""
+    """Return the maxima of the windows, and their flat indices in the plane."""
     lengths = _lengths(g, x)
     read = _gather_windows(g, x, how, lowest(g.dtype(x)))
     dims, last = len(lengths), g.rank(read) - 1
@@ -135,7 +138,9 @@ def max_pool_integers(g: Graph, x: ir.Value, how: SlidingWindow) -> tuple[ir.Val
 
 
 def _sum_of_integers(g: Graph, x: ir.Value, length: int) -> ir.Value:
-    """The sum over the last dim by halves: runtimes have ReduceSum of integers in floats, exact to 2⁵³ only."""
+    """Return the sum over the last dim by halving: runtimes compute ReduceSum of integers in floats, exact up to 2⁵³
+    only.
+    """
     while length > 1:
         half = length // 2
         folded = g.Add(g.Slice(x, [0], [half], [-1]), g.Slice(x, [half], [2 * half], [-1]))
@@ -147,7 +152,9 @@ def _sum_of_integers(g: Graph, x: ir.Value, length: int) -> ir.Value:
 def average_pool_integers(
     g: Graph, x: ir.Value, how: SlidingWindow, counted: Sequence[int], divisor: int | None
 ) -> ir.Value:
-    """Sums of the windows over how many elements they have, rounded towards zero; `counted` padding is counted too."""
+    """Return the sums of the windows divided by their number of elements, truncated; `counted` padding is counted
+    too.
+    """
     lengths, dtype = _lengths(g, x), g.dtype(x)
     read = _gather_windows(g, cast(g, x, torch.int64), how, 0)
     counts: Table = np.ones((1,) * len(lengths), dtype=np.int64)
@@ -161,7 +168,7 @@ def average_pool_integers(
 
 
 def _number_inside(g: Graph, table: Table, begin: Length, end: Length) -> Table:
-    """How many places of each row are in [begin, end)."""
+    """Return how many indices of each row are in [begin, end)."""
     if isinstance(table, np.ndarray) and isinstance(begin, int) and isinstance(end, int):
         return ((table >= begin) & (table < end)).sum(1)
     inside = g.And(g.GreaterOrEqual(table, begin), g.Less(table, end))

@@ -9,7 +9,7 @@ from convert.graph import Graph
 from ..common.values import constant_like, promote_operands
 from ..rules import torch_op
 
-# Euclid's steps halve the numbers at least every second time.
+# Euclid's algorithm halves the numbers at least every second step.
 _STEPS = 128
 
 
@@ -27,7 +27,7 @@ def lcm(g, x, y):
 
 
 def _greatest_common_divisor(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Euclid's algorithm on the sizes, while one of them leaves a remainder."""
+    """Return the greatest common divisor of the absolute values by Euclid's algorithm."""
     shape = g.Shape(g.Add(a, b))
     a, b = g.Expand(g.Abs(a), shape), g.Expand(g.Abs(b), shape)
     body = g.body("loop")

@@ -1,6 +1,6 @@
-"""Symmetric matrices that are not definite: Bunch and Kaufman's factorization in float64, and systems solved with it.
+"""Indefinite symmetric matrices: Bunch and Kaufman's factorization in float64, and systems solved with it.
 
-What is hermitian is symmetric where numbers are real, which they are here.
+Hermitian means symmetric here, because all numbers are real.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .lu_cholesky import cast_like, number_of_first, zeros_per_matrix
 
 @torch_op("linalg_ldl_factor_ex")
 def linalg_ldl_factor_ex(g, x, *, hermitian=False, check_errors=False):
-    """The factors, LAPACK's pivots, and the number of the first column that has only zeros, from 1 on, or 0."""
+    """Return the factors, LAPACK's pivots, and the number of the first all-zero column, counted from 1, or 0."""
     factors, pivots, missing = ldl(g, cast_to_float64(g, x))
     empty = matrix_shape(g, x)[0] == 0
     info = zeros_per_matrix(g, x, torch.int32) if empty else number_of_first(g, missing)

@@ -36,7 +36,7 @@ def inner(g, x, y):
 @torch_op("addmm")
 def addmm(g, x, mat1, mat2, *, beta=1, alpha=1):
     """beta x + alpha mat1 mat2."""
-    if g.shape(mat1)[1] == 0:  # onnxruntime leaves x out of a Gemm that sums nothing
+    if g.shape(mat1)[1] == 0:  # onnxruntime drops x from a Gemm that sums nothing
         return _weighted_sum(g, x, g.MatMul(mat1, mat2), beta, alpha)
     return g.Gemm(mat1, mat2, x, alpha=float(alpha), beta=float(beta))
 
@@ -74,7 +74,7 @@ def outer(g, x, y):
 def einsum(g, equation, tensors, *, path=None):
     operands = promote_operands(g, *tensors)
     equation = _expand_ellipsis(g, equation.replace(" ", ""), operands)
-    # ONNX's inference takes the dims of the result from the operand that has a label first, a dim of 1 too.
+    # ONNX's inference takes each dim of the result from the first operand with that label, even if it is 1 there.
     known = [[d if isinstance(d, int) else None for d in g.shape(x)] for x in operands]
     equation, ones = squeeze_labels(equation, known)
     squeezed = [g.Squeeze(x, axes) if axes else x for x, axes in zip(operands, ones, strict=True)]
@@ -83,9 +83,9 @@ def einsum(g, equation, tensors, *, path=None):
 
 
 def _expand_ellipsis(g: Graph, equation: str, operands: list[ir.Value]) -> str:
-    """An equation with letters for its "...", where those do not stand for equally many dims or end in a sum.
+    """Return an equation with letters for "...", if the operands' ellipses differ in rank or are summed.
 
-    The dims that an operand lacks are the first ones.
+    Missing dims of an operand are the first ones.
     """
     left, arrow, result = equation.partition("->")
     terms = left.split(",")
@@ -100,10 +100,10 @@ def _expand_ellipsis(g: Graph, equation: str, operands: list[ir.Value]) -> str:
 
 @torch_op("tensordot")
 def tensordot(g, x, y, dims_self, dims_other):
-    """One matrix product: the dims that are summed go last in x and first in y."""
+    """Return one matrix product, after the summed dims have moved to the end of x and to the start of y."""
     a = [axis_of(g, x, d) for d in dims_self]
     b = [axis_of(g, y, d) for d in dims_other]
-    for i, j in zip(a, b, strict=True):  # a length of 1 meets any: the other side is summed first
+    for i, j in zip(a, b, strict=True):  # a length of 1 matches any length; the other operand is summed first
         lengths = g.shape(x)[i], g.shape(y)[j]
         x = g.ReduceSum(x, [i]) if lengths[1] == 1 and lengths[0] != 1 else x
         y = g.ReduceSum(y, [j]) if lengths[0] == 1 and lengths[1] != 1 else y
@@ -111,7 +111,7 @@ def tensordot(g, x, y, dims_self, dims_other):
     right = [i for i in range(g.rank(y)) if i not in b]
     summed = [size(g, x, d) for d in a]
     length = times(g, *summed)
-    if isinstance(length, int) and length == 0:  # sums of nothing
+    if isinstance(length, int) and length == 0:  # every sum is empty
         shape = [*(size(g, x, i) for i in left), *(size(g, y, i) for i in right)]
         return g.Expand(constant_like(g, 0, x), vector(g, shape)) if shape else constant_like(g, 0, x)
     rows: Any = -1
@@ -125,7 +125,7 @@ def tensordot(g, x, y, dims_self, dims_other):
 
 @torch_op("linalg_multi_dot", "chain_matmul")
 def multi_dot(g, tensors):
-    """In the order that takes the fewest multiplications, as PyTorch does; from the left where a size is unknown."""
+    """Multiply in the cheapest order, as PyTorch does; from the left if a size is unknown."""
     first, last = tensors[0], tensors[-1]
     lengths = [1 if g.rank(first) == 1 else g.shape(first)[0], *(g.shape(x)[0] for x in tensors[1:])]
     lengths.append(1 if g.rank(last) == 1 else g.shape(last)[1])
@@ -144,9 +144,9 @@ def multi_dot(g, tensors):
 
 
 def _cheapest_splits(lengths: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where to split each run of matrices i to j, of `lengths[i]` rows each: the textbook's matrix chain order.
+    """Return where to split each run of matrices i to j, of `lengths[i]` rows each: matrix chain order.
 
-    Of equal costs the first split, but of three matrices the last, as PyTorch decides.
+    For equal costs the first split is used, but for three matrices the last one, as in PyTorch.
     """
     count = len(lengths) - 1
     costs: dict[tuple[int, int], int] = {(i, i): 0 for i in range(count)}
@@ -175,7 +175,9 @@ def linalg_cross(g, x, y, *, dim=-1):
 
 @torch_op("cross")
 def cross(g, x, y, *, dim=None):
-    """Without a dim along the first one of length 3; where lengths before it are not known the run decides."""
+    """The default `dim` is the first one of length 3; if lengths before it are unknown, the graph decides at run
+    time.
+    """
     if dim is not None:
         return linalg_cross(g, x, y, dim=dim)
     found = None
@@ -187,14 +189,14 @@ def cross(g, x, y, *, dim=None):
 
 
 def _rolled_cross(g: Graph, x: ir.Value, y: ir.Value, axis: int) -> ir.Value:
-    """The same along an axis of any length, of whose elements there may be fewer than three to gather."""
+    """Return the cross product along an axis of any length, even of fewer than three elements."""
     a, b = promote_operands(g, x, y)
     (a1, a2), (b1, b2) = ([roll(g, v, [-by], [axis]) for by in (1, 2)] for v in (a, b))
     return g.Sub(g.Mul(a1, b2), g.Mul(a2, b1))
 
 
 def _dims_of_three(g: Graph, x: ir.Value) -> list[int]:
-    """The first dim of length 3, and those before it that may be of that length, in order."""
+    """Return the first dim of length 3, and those before it that may have that length, in order."""
     found = []
     for axis, length in enumerate(g.shape(x)):
         if length == 3 or not isinstance(length, int):
@@ -208,7 +210,7 @@ def _dims_of_three(g: Graph, x: ir.Value) -> list[int]:
 
 @torch_op("kron")
 def kron(g, x, y):
-    """Every element of x times the whole of y, laid side by side."""
+    """Every element of x times the whole of y."""
     a, b = promote_operands(g, x, y)
     rank = max(g.rank(a), g.rank(b))
     a, b = (g.Unsqueeze(v, list(range(rank - g.rank(v)))) if g.rank(v) < rank else v for v in (a, b))
@@ -248,7 +250,7 @@ def pairwise_distance(g, x1, x2, p=2, eps=1e-6, keepdim=False):
 
 @torch_op("cdist", "_cdist_forward")
 def cdist(g, x1, x2, p=2, compute_mode=None):
-    """Norms of all differences between rows; compute_mode only chooses how PyTorch computes them."""
+    """Norms of all differences between rows; compute_mode only affects how PyTorch computes them."""
     from .reduce import vector_norm
 
     gap = g.Sub(g.Unsqueeze(x1, [g.rank(x1) - 1]), g.Unsqueeze(x2, [g.rank(x2) - 2]))
@@ -256,7 +258,7 @@ def cdist(g, x1, x2, p=2, compute_mode=None):
 
 
 def _pairs(g: Graph, count: int | ir.Value) -> tuple[Any, Any]:
-    """The places of every two of `count` rows, in the order of the first."""
+    """Return the indices of all pairs of `count` rows, ordered by the first."""
     if isinstance(count, int):
         return np.triu_indices(count, 1)
     place = arange(g, count)
@@ -266,7 +268,7 @@ def _pairs(g: Graph, count: int | ir.Value) -> tuple[Any, Any]:
 
 @torch_op("pdist", "_pdist_forward")
 def pdist(g, x, p=2.0):
-    """Distances of all pairs of rows, the second behind the first."""
+    """Distances of all pairs of rows."""
     from .reduce import vector_norm
 
     first, second = _pairs(g, size(g, x, 0))

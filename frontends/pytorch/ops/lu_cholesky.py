@@ -1,4 +1,4 @@
-"""Factorizations of matrices in float64: LU with pivots, and Cholesky."""
+"""Matrix factorizations in float64: LU with pivots, and Cholesky."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ NO_PIVOTS = np.zeros(0, np.int32)
 
 
 def cast_like(g: Graph, x: ir.Value, like_: ir.Value) -> ir.Value:
-    """x in the dtype of `like_`."""
+    """Return x in the dtype of `like_`."""
     return cast(g, x, g.dtype(cast_to_floating(g, like_)))
 
 
 def zeros_per_matrix(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
-    """One number for each matrix: what LAPACK reports as info where nothing is wrong."""
+    """Return one number per matrix: LAPACK's info if nothing is wrong."""
     lead = [size(g, x, d) for d in range(g.rank(x) - 2)]
     zero = cast(g, g.const(0), dtype)
     return g.Expand(zero, vector(g, lead)) if lead else zero
 
 
 def number_of_first(g: Graph, bad: ir.Value) -> ir.Value:
-    """LAPACK's info: the number of the first of [..., n] booleans that is true, from 1 on, or 0 (int32)."""
+    """Return LAPACK's info: the number of the first true entry of [..., n] booleans, counted from 1, or 0 (int32)."""
     bad = g.Cast(bad, to=ir.DataType.INT32)
     first = g.Add(g.ArgMax(bad, axis=-1, keepdims=0), 1)
     return g.Mul(g.Cast(first, to=ir.DataType.INT32), g.ReduceMax(bad, [-1], keepdims=0))
@@ -41,12 +41,12 @@ def number_of_first(g: Graph, bad: ir.Value) -> ir.Value:
 
 
 def lapack_pivots(g: Graph, pivots: list[ir.Value]) -> ir.Value:
-    """As LAPACK writes them: int32, counted from 1."""
+    """Return pivots as LAPACK writes them: int32, counted from 1."""
     return g.Cast(g.Add(g.Concat(*pivots, axis=-1), 1), to=ir.DataType.INT32) if pivots else g.const(NO_PIVOTS)
 
 
 def pivots_from_lapack(g: Graph, pivots: ir.Value) -> list[ir.Value]:
-    """The other way round."""
+    """Return pivots from LAPACK's form."""
     count = g.shape(pivots)[-1]
     if not isinstance(count, int):
         raise Unsupported("pivots of an unknown number")
@@ -55,7 +55,7 @@ def pivots_from_lapack(g: Graph, pivots: ir.Value) -> list[ir.Value]:
 
 
 def first_pivot_of_zero(g: Graph, factors: ir.Value) -> ir.Value:
-    """LAPACK's info of each matrix that was factored: the number of the first pivot that is 0, from 1 on, or 0."""
+    """Return LAPACK's info of each factored matrix: the number of the first zero pivot, counted from 1, or 0."""
     count = min(matrix_shape(g, factors))
     if not count:
         return zeros_per_matrix(g, factors, torch.int32)
@@ -101,7 +101,7 @@ def _require_pivot(pivot: bool) -> None:
 
 @torch_op("linalg_cholesky_ex")
 def linalg_cholesky_ex(g, x, *, upper=False, check_errors=False):
-    """The factor, and the number of the first pivot that is not above 0, from 1 on, or 0."""
+    """Return the factor, and the number of the first pivot that is not positive, counted from 1, or 0."""
     wide = cholesky_factor(g, cast_to_float64(g, x), upper)
     pivots = torch_op.apply(g, "diagonal", [wide, 0, -2, -1])
     info = number_of_first(g, g.Not(g.Greater(pivots, constant_like(g, 0.0, pivots))))

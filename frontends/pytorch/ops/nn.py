@@ -25,13 +25,13 @@ from .repeat import broadcast_tensors
 
 
 def transposed_weight(g: Graph, weight: ir.Value) -> ir.Value:
-    """A matrix with its last two axes swapped; a constant becomes a lazily transposed one, shared by all who ask."""
+    """Return a matrix with its last two axes swapped; a constant is transposed lazily and shared by all callers."""
     perm = list(range(g.rank(weight)))
     perm[-2:] = perm[:-3:-1]
     if weight.const_value is None or not weight.is_initializer():
         return g.Transpose(weight, perm=perm)
     name = f"{weight.name}.T"
-    # The owner of the initializer is the outermost graph.
+    # The outermost graph owns the initializer.
     known = weight.graph.initializers.get(name) if weight.graph is not None else None
     return known if known is not None else g.initializer(name, transposed_tensor(weight.const_value, perm))
 
@@ -76,7 +76,7 @@ def _ones(g: Graph, x: ir.Value, shape: list[int | ir.Value]) -> ir.Value:
 def _channels(g: Graph, x: ir.Value) -> int:
     channels = g.shape(x)[1]
     if not isinstance(channels, int):
-        raise Unsupported("normalization over a number of channels that is not known")
+        raise Unsupported("normalization over an unknown number of channels")
     return channels
 
 
@@ -87,9 +87,9 @@ _UPDATES = torch_op.limit(
 
 
 def _in_dtype_of_weights(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """A normalization of halves with weights or statistics of float32, which autocast leaves so: computed in float32.
+    """Wrap a normalization of halves with float32 weights or statistics, as autocast leaves them: compute in float32.
 
-    What it gives has the dtype of x again.
+    The result has the dtype of x again.
     """
 
     @functools.wraps(rule)
@@ -111,19 +111,19 @@ _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 def batch_norm(
     g, x, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True
 ):
-    """Statistics of training where there are some; momentum is for who trains the result."""
+    """Batch norm with the batch's statistics in training mode; momentum matters for training only."""
     if training or running_mean is None:
         if training and running_mean is not None:
             raise Unsupported(_UPDATES)
         return batch_statistics_norm(g, x, weight, bias, eps)
     if g.rank(x) == 1 or 0 in g.shape(
         x
-    ):  # of one dim PyTorch takes no elements only, and statistics of any length then
+    ):  # for one dim, PyTorch then accepts only empty inputs, with statistics of any length
         return x
     channels = _channels(g, x)
     scale = _filled_vector(g, channels, 1, x) if weight is None else weight
     shift = _filled_vector(g, channels, 0, x) if bias is None else bias
-    # What PyTorch calls momentum is the share of the new, and None the plain average of all batches.
+    # PyTorch's momentum is the weight of the new value; None means the plain average of all batches.
     kept = {} if momentum in (None, 0.1) else {"momentum": 1 - momentum}
     return g.BatchNormalization(x, scale, shift, running_mean, running_var, epsilon=eps, **kept)
 
@@ -137,7 +137,7 @@ def batch_norm_no_training(g, x, weight, bias, running_mean, running_var, moment
 
 @torch_op("_native_batch_norm_legit_functional")
 def batch_norm_updating(g, x, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Also mean and inverse deviation of the batch, and the running statistics that follow."""
+    """Return the normalized input, mean and inverse deviation of the batch, and the updated running statistics."""
     if not training:
         out = batch_norm_no_training(g, x, weight, bias, running_mean, running_var, momentum, eps)
         return [*out, running_mean, running_var]
@@ -196,7 +196,7 @@ def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_e
 @torch_op("native_layer_norm")
 @_in_dtype_of_weights
 def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
-    """Also the mean and the inverse of the deviation."""
+    """Return the normalized input, the mean and the inverse deviation."""
     axes = list(range(g.rank(x) - len(normalized_shape), g.rank(x)))
     centre = g.ReduceMean(x, axes)
     gap = g.Sub(x, centre)
@@ -217,7 +217,10 @@ def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled
 @torch_op("rms_norm", "_fused_rms_norm")
 @_in_dtype_of_weights
 def rms_norm(g, x, normalized_shape, weight=None, eps=None):
-    """An epsilon that is not given is that of the dtype which PyTorch computes in: float32 also for halves."""
+    """Return x divided by its root mean square.
+
+    If no epsilon is given, it is that of the dtype in which PyTorch computes: float32 also for float16 and bfloat16.
+    """
     if eps is None:
         eps = torch.finfo(torch.float64 if g.dtype(x) == ir.DataType.DOUBLE else torch.float32).eps
     weight = _ones(g, x, list(normalized_shape)) if weight is None else weight
@@ -226,7 +229,7 @@ def rms_norm(g, x, normalized_shape, weight=None, eps=None):
 
 @torch_op("cosine_similarity")
 def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
-    """x1·x2 over the product of their lengths, each at least eps."""
+    """x1·x2 divided by the product of their lengths, each at least eps."""
     if g.rank(x1) == 0 and g.rank(x2) == 0:
         x1, x2 = (g.Reshape(x, [1]) for x in (x1, x2))
         return cosine_similarity(g, x1, x2, 0, eps)
@@ -242,7 +245,7 @@ def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
 @torch_op("native_group_norm")
 @_in_dtype_of_weights
 def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
-    """Also the mean and the inverse of the deviation of each group, [N, groups]."""
+    """Return the normalized input, and mean and inverse deviation of each group, [N, groups]."""
     each = C // group * HxW if isinstance(C, int) and isinstance(HxW, int) else -1
     flat = reshape(g, x, [N, group, each])
     centre = g.ReduceMean(flat, [2])
@@ -253,6 +256,6 @@ def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
 
 @torch_op("_weight_norm")
 def _weight_norm(g, v, gain, dim=0):
-    """v with the length `gain` along every dim but `dim`; -1 is one length for all (Salimans and Kingma, 2016)."""
+    """v scaled to the length `gain` along every dim but `dim`; -1 is one length for all (Salimans and Kingma, 2016)."""
     axes = [a for a in range(g.rank(v)) if dim == -1 or a != axis_of(g, v, dim)]
     return g.Mul(v, g.Div(gain, reduce_dims(g, "ReduceL2", v, axes)))

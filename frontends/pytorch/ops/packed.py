@@ -1,7 +1,7 @@
-"""Packed sequences: rows of all sequences step by step, those of the longest first, and the recurrent layers on them.
+"""Packed sequences: the rows of all sequences step by step, longest sequence first, and recurrent layers on them.
 
-The padded sequences that packed rows were made of, or are the output of, are kept beside them: who unpacks them gets
-those, and the rows themselves are only computed where something else reads them.
+Packed rows are kept together with the padded sequences that they were computed from, or that were computed with them.
+Unpacking returns those sequences, and the rows themselves are computed only if something else reads them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pad_packed_sequence(g, data, batch_sizes, batch_first, padding_value, total_
 
 
 def _note_range(lengths: ir.Value, steps: int | str | None) -> None:
-    """Say of the input that lengths come from that they are at least one, at most all steps, and ordered if need be."""
+    """Record on the input of the lengths that they are at least one, at most all steps, and sorted if necessary."""
     order = ["descending"]
     value: ir.Value | None = lengths
     while value is not None and (node := value.producer()) is not None and node.inputs:
@@ -69,12 +69,12 @@ def _dim_length(g: Graph, x: ir.Value, axis: int) -> ir.Value:
 
 
 def _expand_mask(g: Graph, mask: ir.Value, x: ir.Value) -> ir.Value:
-    """A mask over steps and sequences with the dims of x behind."""
+    """Return a mask over steps and sequences with trailing dims for those of x."""
     return g.Unsqueeze(mask, list(range(2, g.rank(x)))) if g.rank(x) > 2 else mask
 
 
 def _packed_rows(g: Graph, x: ir.Value, mask: ir.Value, lengths: ir.Value) -> ir.Value:
-    """The rows of x [steps, sequences, …] that the mask keeps."""
+    """Return the rows of x [steps, sequences, …] that the mask keeps."""
     places = g.Squeeze(g.NonZero(g.Reshape(mask, [-1])), [0])
     tail = g.Slice(g.Shape(x), np.array([2]), np.array([2**31]), np.array([0]))
     rows = g.Gather(g.Reshape(x, g.Concat(g.const(np.array([-1])), tail, axis=0)), places, axis=0)
@@ -83,7 +83,7 @@ def _packed_rows(g: Graph, x: ir.Value, mask: ir.Value, lengths: ir.Value) -> ir
 
 
 def _padded_sequences(g: Graph, data: ir.Value, batch_sizes: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Sequences padded with zeros [steps, sequences, …], and their lengths."""
+    """Return sequences padded with zeros [steps, sequences, …], and their lengths."""
     if _KEY in data.meta:
         return data.meta[_KEY]
     sizes = cast(g, batch_sizes, torch.int64)
@@ -100,7 +100,7 @@ def _padded_sequences(g: Graph, data: ir.Value, batch_sizes: ir.Value) -> tuple[
 
 
 def _sequence_mask(g: Graph, sizes: ir.Value) -> ir.Value:
-    """Which sequences go on at each step: the first ones, as many as the step has."""
+    """Return which sequences continue at each step: the first ones, as many as the step has."""
     places = g.Range(0, g.Gather(sizes, 0, axis=0), 1)
     return g.Less(g.Unsqueeze(places, [0]), g.Unsqueeze(sizes, [1]))
 

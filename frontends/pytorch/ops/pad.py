@@ -1,4 +1,4 @@
-"""Padding, and patches of pictures."""
+"""Padding, and image patches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def emit_pad(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, va
 
 
 def _pad_by_content(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any], mode: str) -> ir.Value:
-    """Negative amounts cut, after the others are put on. Going round, for which onnxruntime has no "wrap", before."""
+    """Crop by negative amounts after padding. Circular padding, which onnxruntime lacks ("wrap"), comes before."""
     more = [[max(n, 0) if isinstance(n, int) else n for n in amounts] for amounts in (begins, ends)]
     if mode == "wrap":
         return _pad_circular(g, _crop(g, x, begins, ends), *more)
@@ -71,7 +71,7 @@ def _pad_circular(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> 
 
 
 def _pad_circular_axis(g: Graph, x: ir.Value, axis: int, begin: Any, end: Any) -> ir.Value:
-    """By amounts that are known at run time: the elements are gathered, from a place before the first one on."""
+    """Pad circularly by run-time amounts: gather the elements, starting before the first one."""
     cut = [g.Max(g.Neg(as_value(g, n, ir.DataType.INT64)), 0) for n in (begin, end)]
     left = g.Sub(as_value(g, size(g, x, axis), ir.DataType.INT64), g.Add(*cut))
     place = g.Range(g.Neg(g.Max(begin, 0)), g.Add(left, g.Max(end, 0)), g.const(1))
@@ -105,7 +105,7 @@ for _dims in (1, 2, 3):
 
 @torch_op("pad_sequence")
 def pad_sequence(g, sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Sequences put beside one another, each filled up to the longest; in the dtype of the first, as ATen has it."""
+    """Stack sequences, each padded to the longest, in the dtype of the first, as in ATen."""
     trailing = [g.shape(x)[1:] for x in sequences]
     pairs = [pair for sizes in trailing for pair in zip(sizes, trailing[0], strict=True)]
     if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
@@ -124,7 +124,7 @@ def pad_sequence(g, sequences, batch_first=False, padding_value=0.0, padding_sid
 
 
 def _longest(g: Graph, lengths: Sequence[int | ir.Value]) -> int | ir.Value:
-    """The greatest of some lengths: a number where all are known."""
+    """Return the maximum of some lengths: a number if all are known."""
     known = [n for n in lengths if isinstance(n, int)]
     if len(known) == len(lengths):
         return max(known)
@@ -137,7 +137,7 @@ def _longest(g: Graph, lengths: Sequence[int | ir.Value]) -> int | ir.Value:
 
 @torch_op("im2col")
 def im2col(g, x, kernel_size, dilation, padding, stride):
-    """Patches as columns: rows, then columns are gathered at their places, and the dims put in order."""
+    """Patches as columns: gather rows, then columns, and reorder the dims."""
     lone = g.rank(x) == 3
     x = g.Unsqueeze(x, [0]) if lone else x
     x = emit_pad(g, x, [padding[1], padding[1], padding[0], padding[0]], "constant")
@@ -153,7 +153,7 @@ def im2col(g, x, kernel_size, dilation, padding, stride):
 
 
 def _patch_places(g: Graph, length: int | ir.Value, kernel: int, dilation: int, stride: int) -> ir.Value:
-    """Of each element of a patch [kernel] the places along one dim [kernel, patches]."""
+    """Return the indices along one dim of each element of a patch: [kernel, patches]."""
     beyond = dilation * (kernel - 1)
     offsets = np.arange(kernel, dtype=np.int64)[:, None] * dilation
     if isinstance(length, int):

@@ -1,4 +1,4 @@
-"""Operators that trade channels for pixels and back."""
+"""Operators that move pixels to channels and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pixel_shuffle(g, x, upscale_factor):
 
 @torch_op("pixel_unshuffle")
 def pixel_unshuffle(g, x, downscale_factor):
-    """SpaceToDepth puts the place inside a block before the channel, PyTorch after it: reorder the channels."""
+    """SpaceToDepth orders the position in a block before the channel, PyTorch after it: reorder the channels."""
 
     def lower(p: ir.Value) -> ir.Value:
         channels = _static_length(g, p, 1, "pixel_unshuffle")

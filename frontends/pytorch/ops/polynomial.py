@@ -1,4 +1,4 @@
-"""Orthogonal polynomials of a degree that is a tensor too, by their three-term recurrences, computed in float64."""
+"""Orthogonal polynomials by three-term recurrences in float64; the degree may be a tensor."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Step = Callable[[Graph, ir.Value, ir.Value, ir.Value, ir.Value], ir.Value]
 
 
 def _polynomial(first: Callable[[Graph, ir.Value], ir.Value], step: Step, limit: bool = False) -> Any:
-    """P0 = 1, P1 = first(x), and P(k + 1) = step(x, k, Pk, P(k - 1)); 0 below degree 0.
+    """Return the rule of a polynomial with P0 = 1, P1 = first(x), and P(k + 1) = step(x, k, Pk, P(k - 1)); 0 below
+    degree 0.
 
-    limit: beyond a degree that depends on the dtype PyTorch gives NaN.
+    limit: PyTorch returns NaN above a degree that depends on the dtype.
     """
 
     def rule(g: Graph, x: Operand, n: Operand) -> ir.Value:
@@ -42,10 +43,10 @@ def _polynomial(first: Callable[[Graph, ir.Value], ir.Value], step: Step, limit:
 
 
 def _recurrence_loop(g: Graph, x: ir.Value, degree: ir.Value, before: ir.Value, last: ir.Value, step: Step) -> ir.Value:
-    """The polynomial of each element's own degree, from 1 on: a loop up to the highest of them."""
+    """Return the polynomial of each element's own degree, from 1 on, by a loop up to the highest degree."""
     trips = g.Sub(
         g.Max(g.ReduceMax(degree, keepdims=0), 1), 1
-    )  # the maximum of nothing is −2⁶³: no rounds, not 2⁶³ − 1
+    )  # the maximum of no elements is −2⁶³, which must give no iterations
     body = g.body("loop")
     number = body.input("iteration", ir.DataType.INT64, [])
     again = body.input("condition", ir.DataType.BOOL, [])
@@ -90,7 +91,7 @@ def _linear_function(slope: float, offset: float) -> Callable[[Graph, ir.Value],
 
 
 def _shifted_polynomial(first: Callable[[Graph, ir.Value], ir.Value]) -> Any:
-    """The same polynomial of 2x - 1."""
+    """Return the rule of the same polynomial at 2x - 1."""
     plain = _polynomial(first, _chebyshev)
 
     def rule(g: Graph, x: Operand, n: Operand) -> ir.Value:

@@ -29,10 +29,10 @@ def _end_pads(
     dilations: Sequence[int],
     ceil_mode: bool,
 ) -> tuple[list[int], bool]:
-    """Padding at the end that makes floor mode give what ceil_mode gives, and whether ceil_mode has to stay.
+    """Return padding at the end with which floor mode gives ceil_mode's result, and whether ceil_mode must stay.
 
-    PyTorch rounds the number of windows up, but drops a last window that would start in the padding at the end. It
-    stays where a length is not known.
+    PyTorch rounds the number of windows up, but drops a last window that would start in the padding at the end.
+    ceil_mode stays if a length is unknown.
     """
     if not ceil_mode:
         return list(pads), False
@@ -52,7 +52,7 @@ def _end_pads(
 def _computed_end_pads(
     g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
 ) -> list[Length]:
-    """Return the padding at the end that `_end_pads` gives, for lengths that are known at run time."""
+    """Return the padding at the end as `_end_pads` does, for run-time lengths."""
     ends: list[Length] = []
     for i, (k, s, p, d) in enumerate(zip(kernel, strides, pads, dilations, strict=True)):
         length, reach = size(g, x, i + 2), d * (k - 1) + 1
@@ -66,9 +66,9 @@ def _computed_end_pads(
 def _without_whole_dims(
     g: Graph, x: ir.Value, kernel: list[Any], strides: list[Any], others: Sequence[int], reduction: str
 ) -> tuple[ir.Value, list[Any], list[Any]]:
-    """Dims over which a window is as long as the dim, however long that is, as reductions; the rest of the window.
+    """Reduce dims over which a window is as long as the dim; return x and the rest of the window.
 
-    others: pads, and dilations less one, which have to be nothing then.
+    others: pads, and dilations minus one, which must then be zero.
     """
     whole = [i for i, k in enumerate(kernel) if isinstance(k, ir.Value)]
     if not whole:
@@ -110,7 +110,7 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
         if not indices and _is_each_element(kernel, strides, pads):
             return g.Squeeze(x, [0]) if lone else x
         ends, ceil = _end_pads(g, x, kernel, strides, pads, dilations, ceil_mode)
-        # Runtimes refuse padding that is as long as the kernel.
+        # Runtimes reject padding as long as the kernel.
         if not is_float(g, x) or any(end >= k for end, k in zip(ends, kernel, strict=True)):
             last = _computed_end_pads(g, x, kernel, strides, pads, dilations) if ceil else ends
             pair = max_pool_integers(g, x, SlidingWindow(kernel, strides, [*pads, *last], dilations))
@@ -133,7 +133,7 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
 
 
 def _index_in_plane(g: Graph, x: ir.Value, index: ir.Value, dims: int) -> ir.Value:
-    """ONNX counts over the whole tensor, PyTorch inside each channel."""
+    """Return indices per channel; ONNX counts over the whole tensor, PyTorch inside each channel."""
     return g.Mod(index, g.ReduceProd(vector(g, [size(g, x, i + 2) for i in range(dims)]), keepdims=0))
 
 
@@ -154,9 +154,10 @@ def _avg_pool(dims: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> ir.Value:
-        """Padding that counts is written as zeros; padding that ceil_mode adds at the end never counts.
+        """Return the average pool. Counted padding is written as zeros; padding that ceil_mode adds at the end is never
+        counted.
 
-        Where a length is not known, a window that starts in zeros at the end is one too many.
+        For an unknown length, a window that starts in the zeros at the end is one too many.
         """
         x, lone = ensure_batch_dim(g, x, dims)
         kernel, pads = per_spatial_dim(kernel_size, dims), per_spatial_dim(padding, dims)
@@ -202,7 +203,7 @@ def _padded(g: Graph, x: ir.Value, zeros: Sequence[Length]) -> ir.Value:
 def _window_counts(
     g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]
 ) -> dict[int, int | ir.Value]:
-    """How many windows of ceil_mode start before the padding at the end, of the axes where others may start in it."""
+    """Return how many ceil_mode windows start before the padding at the end, for axes where others may start in it."""
     counts: dict[int, int | ir.Value] = {}
     for axis, (k, s, p) in enumerate(zip(kernel, strides, pads, strict=True), 2):
         length = size(g, x, axis)
@@ -218,18 +219,18 @@ torch_op.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
 
 
 def adaptive_windows(length: int, out: int) -> list[tuple[int, int]]:
-    """The adaptive windows: from floor(i · length / out) to ceil((i + 1) · length / out)."""
+    """Return the adaptive windows: from floor(i · length / out) to ceil((i + 1) · length / out)."""
     return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
 
 
 def _computed_windows(g: Graph, length: Length, out: Length) -> tuple[ir.Value, ir.Value]:
-    """The starts and ends of the adaptive windows, int64[out] each, of lengths that are known at run time."""
-    i, out = arange(g, out), g.Max(out, 1)  # where there are none, nothing may be divided by their number
+    """Return starts and ends of the adaptive windows, int64[out] each, for run-time lengths."""
+    i, out = arange(g, out), g.Max(out, 1)  # if there are no windows, do not divide by their number
     return g.Div(g.Mul(i, length), out), g.Div(g.Add(g.Mul(g.Add(i, 1), length), plus(g, out, -1)), out)
 
 
 def _target_sizes(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[Length]:
-    """The sizes that are asked for; None keeps that of the axis."""
+    """Return the requested sizes; None keeps the axis's."""
     return [size(g, x, i + 2) if n is None else n for i, n in enumerate(per_spatial_dim(output_size, dims))]
 
 
@@ -259,7 +260,7 @@ def _adaptive_pool(dims: int, operator: str) -> Any:
 
 
 def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[Length], operator: str) -> ir.Value:
-    """One pool where it has equal windows, else axis by axis."""
+    """Emit one pool if the windows are equal, else pool axis by axis."""
     kernel = _equal_windows(g, x, target)
     if kernel is not None:
         return g.node(operator, [x], {"kernel_shape": kernel, "strides": kernel})
@@ -277,7 +278,7 @@ def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[Length], operator: s
 
 
 def _equal_windows(g: Graph, x: ir.Value, target: Sequence[Length]) -> list[int] | None:
-    """How long the adaptive windows of each axis are where all are known to be equal, else None."""
+    """Return the length of the adaptive windows of each axis if all are known to be equal, else None."""
     pairs = [(n, t) for n, t in zip(g.shape(x)[2:], target, strict=True) if isinstance(n, int) and isinstance(t, int)]
     return [n // t for n, t in pairs] if len(pairs) == len(target) and all(n % t == 0 for n, t in pairs) else None
 
@@ -285,7 +286,7 @@ def _equal_windows(g: Graph, x: ir.Value, target: Sequence[Length]) -> list[int]
 def adaptive_matrix(g: Graph, length: Length, out: Length, dtype: ir.DataType) -> np.ndarray | ir.Value:
     """Return the matrix [length, windows] whose product is the mean of each adaptive window.
 
-    It is float64 where lengths are known, else of `dtype`.
+    It is float64 if lengths are known, else of `dtype`.
     """
     if isinstance(length, int) and isinstance(out, int):
         return mean_matrix(adaptive_windows(length, out), length)
@@ -294,18 +295,18 @@ def adaptive_matrix(g: Graph, length: Length, out: Length, dtype: ir.DataType) -
 
 
 def weights_dtype(g: Graph, x: ir.Value) -> ir.DataType:
-    """Return the dtype to compute weights in: float64 for that alone, which TensorFlow Lite does not compute in."""
+    """Return the dtype for weights: float64 for float64 only, which TensorFlow Lite does not support."""
     return ir.DataType.DOUBLE if g.dtype(x) == ir.DataType.DOUBLE else ir.DataType.FLOAT
 
 
 def window_mask(g: Graph, starts: ir.Value, ends: ir.Value, length: Length, dtype: ir.DataType) -> ir.Value:
-    """Return [length, windows] of `dtype` with 1 where a place of an axis lies in a window, else 0."""
+    """Return [length, windows] of `dtype` with 1 where an index is inside a window, else 0."""
     place = g.Unsqueeze(arange(g, length), [1])
     return g.Cast(g.And(g.GreaterOrEqual(place, starts), g.Less(place, ends)), to=dtype)
 
 
 def _window_places(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Value:
-    """Return the places int64[out, width] that each adaptive window holds; short ones repeat their last place."""
+    """Return the indices int64[out, width] of each adaptive window; shorter windows repeat their last index."""
     if isinstance(length, int) and isinstance(out, int):
         windows = adaptive_windows(length, out)
         width = max(b - a for a, b in windows)
@@ -316,7 +317,7 @@ def _window_places(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Val
 
 
 def mean_matrix(windows: list[tuple[int, int]], length: int) -> np.ndarray:
-    """The matrix [length, windows] whose product is the mean of each window."""
+    """Return the matrix [length, windows] whose product is the mean of each window."""
     matrix = np.zeros((length, len(windows)))
     for i, (a, b) in enumerate(windows):
         matrix[a:b, i] = 1 / (b - a)
@@ -331,7 +332,7 @@ torch_op("_adaptive_avg_pool3d")(_adaptive_pool(3, "AveragePool"))
 
 def _adaptive_max_pool(dims: int) -> Any:
     def rule(g: Graph, x: ir.Value, output_size: Any) -> list[ir.Value]:
-        """The maxima, and their place inside each channel where ONNX can tell it."""
+        """Return the maxima, and their indices within each channel if ONNX can compute them."""
         x, lone = ensure_batch_dim(g, x, dims)
         target = _target_sizes(g, x, output_size, dims)
         kernel = _equal_windows(g, x, target)
@@ -345,7 +346,7 @@ def _adaptive_max_pool(dims: int) -> Any:
 
 
 def _greatest(g: Graph, x: ir.Value) -> list[ir.Value]:
-    """The maximum of each channel, of any size, and its place in the flattened plane."""
+    """Return the maximum of each channel, of any size, and its flat index in the plane."""
     axes = list(range(2, g.rank(x)))
     flat = reshape(g, x, [size(g, x, 0), size(g, x, 1), -1])
     place = g.ArgMax(flat, axis=2, keepdims=1)
@@ -356,7 +357,7 @@ torch_op.same(_adaptive_max_pool, adaptive_max_pool1d=1, adaptive_max_pool2d=2, 
 
 
 def _max_with_indices(g: Graph, x: ir.Value, target: list[Length]) -> list[ir.Value]:
-    """Maxima over windows of any size, and their places in the flattened plane; short windows repeat their end."""
+    """Return maxima over windows of any size, and their flat indices in the plane; short windows repeat their end."""
     lengths, last = [size(g, x, i + 2) for i in range(len(target))], len(target) + 2
     rows = [_window_places(g, length, out) for length, out in zip(lengths, target, strict=True)]
     table = places_in_plane(g, rows, lengths, target)

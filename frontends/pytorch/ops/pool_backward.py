@@ -1,4 +1,4 @@
-"""Gradients of pools: of means by the matrices that the means are products with, of maxima by their places."""
+"""Gradients of pools: of averages by the transposed matrices, of maxima by their indices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pool import adaptive_matrix, weights_dtype, window_mask
 
 
 def _by_axis(g: Graph, grad: ir.Value, matrices: Sequence[Table]) -> ir.Value:
-    """The gradient times the transposed matrix of each of the last axes."""
+    """Return the gradient times the transposed matrix of each of the last axes."""
     first = g.rank(grad) - len(matrices)
     for i, matrix in enumerate(matrices):
         grad = multiply_axis(g, grad, first + i, transposed(g, matrix))
@@ -27,7 +27,7 @@ def _by_axis(g: Graph, grad: ir.Value, matrices: Sequence[Table]) -> ir.Value:
 
 
 def _lengths(g: Graph, grad: ir.Value, x: ir.Value, dims: int) -> list[tuple[Length, Length]]:
-    """The length and the number of windows of each pooled axis."""
+    """Return the length and the number of windows of each pooled axis."""
     return [(size(g, x, axis), size(g, grad, axis)) for axis in range(-dims, 0)]
 
 
@@ -62,9 +62,9 @@ def _avg_pool_backward(dims: int) -> Any:
 def _box_matrix(
     g: Graph, length: Length, out: Length, kernel: int, stride: int, pad: int, counted: int | None, dtype: ir.DataType
 ) -> Table:
-    """Return float64[length, out]: 1 / n where a place lies in a window of n places, of which `counted` may be padding.
+    """Return float64[length, out]: 1 / n if an index is in a window of n elements. `counted` padding is included in n.
 
-    None counts no places: n is 1.
+    If `counted` is None, elements are not counted: n is 1.
     """
     if isinstance(length, int) and isinstance(out, int):
         starts = np.arange(out) * stride - pad
@@ -96,7 +96,7 @@ torch_op.same(_adaptive_avg_pool_backward, _adaptive_avg_pool2d_backward=2, _ada
 
 
 def _scattered(g: Graph, grad: ir.Value, x: ir.Value, indices: ir.Value, dims: int) -> ir.Value:
-    """The gradient at the places of the maxima, which are counted inside of each channel, and added up."""
+    """Return the gradient added at the indices of the maxima, which are counted inside each channel."""
     lead = [size(g, x, i) for i in range(g.rank(x) - dims)]
     flat = reshape(g, grad, [*lead, -1]), reshape(g, indices, [*lead, -1])
     zeros = g.Expand(constant_like(g, 0, grad), g.Shape(reshape(g, x, [*lead, -1])))

@@ -1,4 +1,4 @@
-"""LSTM layers whose output is a projection of the cell's, which ONNX's LSTM does not have: a Scan over the steps."""
+"""LSTM layers with a projected output, which ONNX's LSTM lacks: a Scan over the steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def projected_layer(
     directions: int,
     lengths: ir.Value | None,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """One layer; x is [steps, batch, features], the final states [directions, batch, size], the projected one first."""
+    """Return one layer; x is [steps, batch, features], the final states [directions, batch, size], the projected one
+    first.
+    """
     per = len(params) // directions
     outs, hs, cs = [], [], []
     for direction in range(directions):
@@ -39,7 +41,7 @@ def projected_layer(
 
 
 def _reverse_steps(g: Graph, x: ir.Value, lengths: ir.Value | None) -> ir.Value:
-    """The steps of each sequence from last to first; padding stays behind."""
+    """Return the steps of each sequence from last to first; padding stays at the end."""
     if lengths is not None:
         return g.ReverseSequence(x, lengths, time_axis=0, batch_axis=1)
     return g.Slice(x, np.array([-1]), np.array([-(2**31)]), np.array([0]), np.array([-1]))
@@ -65,7 +67,7 @@ def _projected_direction(
     out = body.MatMul(out, projection)
     shown = out
     if goes_on is not None:
-        # Behind its end a sequence keeps its last state and gives zeros.
+        # After its end a sequence keeps its last state and returns zeros.
         shown = body.Where(goes_on, out, body.Mul(out, cast(body, body.const(0.0), g.dtype(x))))
         out, new = body.Where(goes_on, out, before), body.Where(goes_on, new, state)
     for value in (out, new, shown):

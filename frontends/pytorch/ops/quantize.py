@@ -1,4 +1,4 @@
-"""Fake quantization, and the operators that PyTorch's and torchao's exported quantization writes graphs with."""
+"""Fake quantization, and operators in the graphs of PyTorch's and torchao's exported quantization."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def fused_moving_avg_obs_fake_quant(
 def _fake_quantize(
     g: Graph, x: ir.Value, scale: Parameter, zero_point: Parameter, axis: int | None, low: int, high: int
 ) -> ir.Value:
-    """Rounded to the steps between `low` and `high`, which choose the integers in between."""
+    """Return x rounded to the steps between `low` and `high`."""
     dtype = torch.uint8 if low >= 0 and high <= 255 else torch.int8 if low >= -128 and high <= 127 else torch.int32
     if dtype != torch.int32 and not _zero_point_fits(g, zero_point, dtype):
         dtype = torch.int32
@@ -66,7 +66,9 @@ def _fake_quantize(
 
 
 def _zero_point_fits(g: Graph, zero: Parameter, dtype: torch.dtype) -> bool:
-    """Whether a zero point is an integer of `dtype`; one that is not known lies between the bounds, as PyTorch asks."""
+    """Return whether a zero point is an integer of `dtype`. An unknown zero point is assumed to be within the bounds,
+    as PyTorch requires.
+    """
     known = g.static(zero) if isinstance(zero, ir.Value) else zero
     if known is None:
         return True
@@ -126,7 +128,7 @@ def _broadcast_parameter(g: Graph, parameter: Parameter, axis: int | None, rank:
 
 
 def _constant_bound(g: Graph, number: ir.Value | int) -> int:
-    """A bound that an overload takes as a tensor."""
+    """Return a bound that an overload takes as a tensor."""
     if not isinstance(number, ir.Value):
         return number
     array = g.static(number)
@@ -164,7 +166,7 @@ def choose_qparams_symmetric(g, input, qmin, qmax, eps, dtype):
 
 
 def _range_with_zero(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The least and the greatest element, with zero between them."""
+    """Return the minimum and maximum, with zero between them."""
     zero = g.const(0.0, ir.DataType.FLOAT)
     return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
 
@@ -174,7 +176,7 @@ def _divide_by(g: Graph, x: ir.Value, number: float) -> ir.Value:
 
 
 def _reshape_to_one(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
-    """PyTorch's choice has one element in one dim."""
+    """Return a tensor with one element in one dim, the shape that PyTorch's choice returns."""
     return cast(g, g.Reshape(x, [1]), dtype)
 
 
@@ -212,7 +214,7 @@ def quantize_per_token(g, input, scales, zero_points, quant_min, quant_max, dtyp
 def _quantize_rounding_last(
     g: Graph, x: ir.Value, scales: ir.Value, zeros: ir.Value, low: int, high: int, dtype: torch.dtype
 ) -> ir.Value:
-    """x / scale + zero point, and only then rounded, in the dtype that PyTorch promotes them to."""
+    """Return x / scale + zero point, rounded only after the sum, in the dtype that PyTorch promotes them to."""
     x, scales = promote_operands(g, x, scales)
     zeros = cast(g, zeros, g.dtype(x))
     steps = g.Round(g.Add(g.Mul(x, g.Reciprocal(scales)), zeros))
@@ -251,7 +253,7 @@ def dequantize_per_channel_group(
 def _reshape_to_groups(
     g: Graph, x: ir.Value, scales: ir.Value, zeros: ir.Value | None, size: int
 ) -> tuple[ir.Value, ir.Value, ir.Value | None]:
-    """Rows of one group each, and the scales and zero points beside them."""
+    """Return rows of one group each, with the scales and zero points."""
     width = g.shape(x)[-1]
     if isinstance(width, int) and size > width and g.shape(scales)[-1] == 1:
         size = width

@@ -1,4 +1,4 @@
-"""PyTorch's quantized tensors and what is computed on them: DequantizeLinear, a float operator, QuantizeLinear."""
+"""PyTorch's quantized tensors and operators on them: DequantizeLinear, a float operator, QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..rules import torch_op
 
 
 def quantized_tensor(*names: str) -> Callable[[Any], Any]:
-    """Decorator for rules of ATen operators on quantized tensors."""
+    """Decorate rules of ATen operators on quantized tensors."""
     return torch_op(*(PREFIX + name for name in names))
 
 
@@ -48,7 +48,7 @@ def quantize_per_channel(g, self, scales, zero_points, axis, dtype):
 
 
 def _static_number(g: Graph, value: Any) -> Any:
-    """A scale or zero point that is a constant of the module as a number."""
+    """Return a constant scale or zero point of the module as a number."""
     known = g.static(value) if isinstance(value, ir.Value) else None
     return value if known is None else known.item()
 
@@ -66,7 +66,7 @@ def make_per_tensor_quantized_tensor(g, self, scale, zero_point):
 
 @torch_op("dequantize")
 def dequantize(g, self):
-    """Of a tensor that is not quantized: PyTorch gives it back in float32."""
+    """dequantize; a tensor that is not quantized is returned in float32, as in PyTorch."""
     return cast(g, self, torch.float32)
 
 
@@ -115,9 +115,9 @@ _LEAST_SCALE = float(np.float32(6.1e-5))
 
 
 def choose_scheme(g: Graph, x: ir.Value, dtype: torch.dtype, reduce_range: bool = False) -> Scheme:
-    """The scheme that fits the range of x, as PyTorch chooses it at run time (`ChooseQuantizationParams`).
+    """Return the scheme that PyTorch chooses at run time for the range of x (`ChooseQuantizationParams`).
 
-    The zero point is computed from the end of the range that is nearer to zero; in float64, as there.
+    The zero point is computed from the end of the range that is closer to zero; in float64, as in PyTorch.
     """
     info = torch.iinfo(dtype)
     low, high = (int(n / 2) for n in (info.min, info.max)) if reduce_range else (info.min, info.max)
@@ -145,7 +145,7 @@ def choose_scheme(g: Graph, x: ir.Value, dtype: torch.dtype, reduce_range: bool 
 def _clamp_scale(
     g: Graph, scale: ir.Value, least: ir.Value, most: ir.Value, steps: int
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """A scale below 6.1e-5 is raised to that, and the range with it."""
+    """Return a scale of at least 6.1e-5, with the range widened accordingly."""
     fine, nothing = _float64_constant(g, _LEAST_SCALE), _float64_constant(g, 0.0)
     small, widest = g.Less(scale, fine), _float64_constant(g, _LEAST_SCALE * steps)
     factor = cast(g, g.Div(as_value(g, _LEAST_SCALE, torch.float32), cast(g, scale, torch.float32)), torch.float64)
@@ -163,7 +163,9 @@ def _float64_constant(g: Graph, number: Number) -> ir.Value:
 
 
 def _fixed_range_rules(scale: float, middle: bool) -> Any:
-    """Rules for functions whose range is known, so that PyTorch chooses the scheme: [0, 1) or, `middle`, [-1, 1)."""
+    """Return rules for functions with a known range, for which PyTorch chooses the scheme: [0, 1) or, `middle`, [-1,
+    1).
+    """
 
     def make(operator: str) -> Any:
         def rule(g: Graph, self: ir.Value) -> ir.Value:
@@ -185,7 +187,7 @@ torch_op.same(_fixed_range_rules(2 / 256, True), **{f"{PREFIX}tanh": "tanh"})
 
 
 def _requantize_rule(operator: str) -> Any:
-    """A rule for a function of one quantized tensor that names the scheme of its result."""
+    """Return the rule of a function of one quantized tensor that names the scheme of its result."""
 
     def rule(g: Graph, qx: ir.Value, output_scale: float, output_zero_point: int) -> ir.Value:
         return round_to_scheme(g, torch_op.apply(g, operator, [qx]), scheme_like(qx, output_scale, output_zero_point))
@@ -288,7 +290,7 @@ def cat(g, qx, dim, scale, zero_point):
 
 @torch_op("quantized::add_scalar", "quantized::add.Scalar")
 def add_scalar(g, qa, b):
-    """The integers stay where they are and the zero point moves, as long as it stays in range."""
+    """Keep the integers and move the zero point; if that exceeds the range, requantize to a larger scale."""
     scheme = known_scheme(qa)
     own, zero = _plain_numbers(scheme)
     info, steps = torch.iinfo(scheme.dtype), round(float(np.float32(b) / np.float32(own)))
@@ -318,7 +320,7 @@ def mul_scalar(g, qa, b):
 
 
 def _plain_numbers(scheme: Scheme) -> tuple[Any, Any]:
-    """Scale and zero point as numbers."""
+    """Return scale and zero point as numbers."""
     if isinstance(scheme.scale, ir.Value) or scheme.axis is not None:
         raise Unsupported("a number and a tensor whose scale is known at run time only, or is one by channel")
     return scheme.scale, scheme.zero

@@ -19,7 +19,7 @@ from .quantized import choose_scheme, scheme_like
 
 
 def _unpack_weights(g: Graph, packed: Any, kind: str) -> tuple[ir.Value, ir.Value | None]:
-    """The weight, as DequantizeLinear of its integers, and the bias of a packed object."""
+    """Return the weight, as DequantizeLinear of its integers, and the bias of a packed object."""
     weight, bias = getattr(torch.ops.quantized, f"{kind}_unpack")(packed)
     return _add_weight(g, weight, "weight"), None if bias is None else _add_weight(g, bias, "bias")
 
@@ -36,7 +36,7 @@ def _add_weight(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
 
 
 def _float_convolution(g: Graph, x: ir.Value, packed: Any, dims: int, transposed: bool) -> ir.Value:
-    """The float convolution; a packed one of one dim is one of two, of which the first does nothing."""
+    """Return the float convolution; a packed one-dim convolution is a two-dim one with a trivial first dim."""
     kind = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
     weight, bias = _unpack_weights(g, packed, kind)
     packing = f"conv{max(dims, 2)}d"
@@ -60,7 +60,7 @@ def _convolution(dims: int, relu: bool = False, transposed: bool = False) -> Any
 
 
 def _legacy_convolution(dims: int, relu: bool) -> Any:
-    """The overload that names once more what the packed object holds."""
+    """Return the rule of the overload that repeats what the packed object has."""
     rule = _convolution(dims, relu)
 
     def old(

@@ -1,7 +1,7 @@
-"""Recurrent layers that quantize their inputs and states as they come (`torch.ao.nn.quantized.dynamic`).
+"""Recurrent layers that quantize inputs and states dynamically (`torch.ao.nn.quantized.dynamic`).
 
-The arithmetic is that of PyTorch's aten/src/ATen/native/RNN.cpp: on a CPU a layer quantizes the whole sequence by one
-range and each state by a range of its own, so the steps are a Scan. The weights are packed in objects.
+The arithmetic is that of PyTorch's aten/src/ATen/native/RNN.cpp. On a CPU a layer quantizes the whole sequence with one
+range, but each state with its own, so the steps are a Scan. The weights are packed in objects.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def quantized_lstm(
     g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, dtype=None,
     use_dynamic=False,
 ):  # fmt: skip
-    """(`dtype` and `use_dynamic` say what the packed weights say.)"""
+    """(`dtype` and `use_dynamic` repeat the packed weights.)"""
     return _layers(g, _lstm, input, hx, params, num_layers, dropout, train, bidirectional, batch_first)
 
 
@@ -58,7 +58,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> list[ir.Value]:
-    """All layers: the last one's output, and the final states [layers · directions, batch, hidden]."""
+    """Return all layers: the last one's output, and the final states [layers · directions, batch, hidden]."""
     if train and dropout:
         raise Unsupported("dropout between recurrent layers draws random numbers; put the module in eval mode")
     x = g.Transpose(x, perm=[1, 0, 2]) if batch_first else x
@@ -81,7 +81,7 @@ def _layers(
 def _direction(
     g: Graph, step: Step, x: ir.Value, initial: Sequence[ir.Value], packed: Any, reverse: int
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """One layer in one direction; x is [steps, batch, features]."""
+    """Return one layer in one direction; x is [steps, batch, features]."""
     linear_ih, linear_hh = _linear_layers(packed)
     sums = linear_ih(g, x)
     body = g.body("step")
@@ -100,7 +100,11 @@ def _direction(
 
 
 def _linear_layers(packed: Any) -> list[Callable[[Graph, ir.Value], ir.Value]]:
-    """What input and state are multiplied by; a CellParamsBase's state is kind, tensors, numbers and weights."""
+    """Return the products for input and state, from the packed weights of a recurrent layer.
+
+    `__getstate__` of a CellParamsBase holds kind, tensors, numbers and weights. Raises `Unsupported` for other kinds of
+    weights than int8 and float16.
+    """
     kind, _, _, numbers, weights = packed.__getstate__()[0]
     if kind == "quantized_fp16":
         return [partial(_multiply, linear_dynamic_fp16, (w,)) for w in weights]
@@ -116,7 +120,7 @@ def _multiply(rule: Callable[..., ir.Value], packed: tuple[Any, ...], g: Graph, 
 
 def _cell(step: Step, count: int) -> Any:
     def rule(g: Graph, input: ir.Value, hx: Any, w_ih: Any, w_hh: Any, b_ih: ir.Value, b_hh: ir.Value) -> Any:
-        """(The biases are in the packed weights as well, and those are used.)"""
+        """Return the layer; the given biases are ignored, because the packed weights contain them."""
         states = list(hx) if count > 1 else [hx]
         after = step(g, linear_dynamic(g, input, w_ih, True), linear_dynamic(g, states[0], w_hh, True), states)
         return list(after) if count > 1 else after[0]

@@ -1,6 +1,6 @@
-"""Random numbers: drawn from the distribution that PyTorch draws from, but never the same ones.
+"""Random numbers from PyTorch's distributions, but never the same numbers.
 
-A converted model that draws cannot be compared number by number with its source; verification says so.
+A model that draws random numbers cannot be compared number by number with its source; the verification says so.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ..common.sizes import axis_of, size, vector
 from ..common.values import as_value, cast, constant_like, is_float, torch_dtype
 from ..rules import torch_op
 
-# The smallest number that is drawn where a logarithm of it is taken.
+# The smallest number, for a draw whose logarithm is taken.
 _TINY = 2.0**-24
 
 
 def uniform_numbers(g: Graph, dims: Any, low: float = 0.0, high: float = 1.0) -> ir.Value:
-    """float32 in [low, high); `dims` are ints and run-time ints, or a shape as a tensor."""
+    """Return float32 in [low, high); `dims` are ints and run-time ints, or a shape as a tensor."""
     shape = dims if isinstance(dims, ir.Value) else vector(g, list(dims))
     zeros = g.ConstantOfShape(shape, value=ir.Tensor(np.zeros(1, np.float32)))
     return g.RandomUniformLike(zeros, dtype=ir.DataType.FLOAT, low=float(low), high=float(high))
 
 
 def normal_numbers(g: Graph, dims: Any) -> ir.Value:
-    """float32 of mean 0 and deviation 1."""
+    """Return float32 with mean 0 and deviation 1."""
     shape = dims if isinstance(dims, ir.Value) else vector(g, list(dims))
     zeros = g.ConstantOfShape(shape, value=ir.Tensor(np.zeros(1, np.float32)))
     return g.RandomNormalLike(zeros, dtype=ir.DataType.FLOAT)
@@ -58,14 +58,14 @@ def randn_like(g, x, *, dtype=None):
 
 
 def _random_integers(g: Graph, dims: Any, low: Any, high: Any, dtype: torch.dtype) -> ir.Value:
-    """Integers from low to high - 1."""
+    """Return integers from low to high - 1."""
     if isinstance(low, ir.Value) or isinstance(high, ir.Value):
         first, end = (cast(g, as_value(g, n, torch.int64), ir.DataType.FLOAT) for n in (low, high))
         drawn = g.Floor(g.Add(g.Mul(uniform_numbers(g, dims), g.Sub(end, first)), first))
         last = g.Sub(end, constant_like(g, 1.0, end))
         return cast(g, g.Max(g.Min(drawn, last), first), dtype)
     drawn = g.Floor(uniform_numbers(g, dims, low, high))
-    # Rounding to float32 may reach the end that is excluded.
+    # Rounding to float32 may give the excluded end.
     return cast(g, g.Clip(drawn, constant_like(g, float(low), drawn), constant_like(g, float(high - 1), drawn)), dtype)
 
 
@@ -91,14 +91,14 @@ def randint_like_low(g, x, low, high, *, dtype=None):
 
 @torch_op("randperm")
 def randperm(g, n, *, dtype=None):
-    """The order of as many random numbers."""
+    """Return the indices that sort random numbers."""
     order = g.TopK(uniform_numbers(g, [n]), vector(g, n), axis=0, outputs=2)[1]
     return cast(g, order, dtype or torch.int64)
 
 
 @torch_op("bernoulli")
 def bernoulli(g, x):
-    """1 with the probability that x gives."""
+    """1 with the probability in x."""
     return cast(g, g.Less(uniform_numbers(g, g.dims(x)), cast(g, x, torch.float32)), g.dtype(x))
 
 
@@ -158,7 +158,7 @@ def exponential(g, x, lambd=1.0):
 
 @torch_op("geometric")
 def geometric(g, x, p):
-    """How many tries until the first success."""
+    """Return the number of trials until the first success."""
     drawn = g.Log(uniform_numbers(g, g.dims(x), _TINY, 1.0))
     return cast(g, g.Ceil(g.Div(drawn, constant_like(g, math.log1p(-p), drawn))), g.dtype(x))
 
@@ -171,7 +171,9 @@ def cauchy(g, x, median=0.0, sigma=1.0):
 
 @torch_op("multinomial")
 def multinomial(g, x, num_samples, replacement=False):
-    """Indices by weight: the largest of log(weight) plus Gumbel noise, one at a time or the best of one draw."""
+    """Indices by weight: the maxima of log(weight) plus Gumbel noise; one draw per index, or the best indices of one
+    draw.
+    """
     if not is_float(g, x):
         raise Unsupported("multinomial over weights that are not floating")
     logs = g.Log(cast(g, x, torch.float32))

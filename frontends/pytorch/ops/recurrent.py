@@ -1,4 +1,4 @@
-"""LSTM, GRU and plain recurrent layers: one ONNX node a layer, weights laid out anew lazily."""
+"""LSTM, GRU and plain recurrent layers: one ONNX node per layer, with weights reordered lazily."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..rules import torch_op
 from .projected import projected_layer
 
 # PyTorch orders an LSTM's gates input, forget, cell, output, ONNX input, output, forget, cell; a GRU's reset, update,
-# new against update, reset, new.
+# new in PyTorch, update, reset, new in ONNX.
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
@@ -86,9 +86,9 @@ def recurrent_layers(
     activation: str | None = None,
     lengths: ir.Value | None = None,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """All layers; returns the last one's output and the final states [layers · directions, batch, hidden].
+    """Return the last layer's output and the final states of all layers [layers · directions, batch, hidden].
 
-    `lengths` are those of the sequences where they differ: x is padded behind them then, and so is the output.
+    `lengths` are those of the sequences if they differ: x is padded after them then, and so is the output.
     """
     if train and dropout:
         raise Unsupported("dropout between recurrent layers draws random numbers; put the module in eval mode")
@@ -160,7 +160,7 @@ def _recurrent_layer(
 
 
 def _stacked_weights(g: Graph, rows: Sequence[Sequence[ir.Value]], order: Sequence[int]) -> ir.Value:
-    """Directions stacked in front, each the concatenation of its parts with their gates reordered."""
+    """Return directions stacked in front, each the concatenation of its parts with the gates reordered."""
     parts = [p for row in rows for p in row]
     if all(p.const_value is not None for p in parts):
         tensors = [[p.const_value for p in row if p.const_value is not None] for row in rows]

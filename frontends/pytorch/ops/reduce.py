@@ -1,4 +1,4 @@
-"""Reductions over dims: sums, extremes and where they are, spreads, norms."""
+"""Reductions over dims: sums, extrema and their indices, variances, norms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shape import flatten
 
 
 def emit_reduce(g: Graph, operator: str, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
-    """A Reduce… node over `dim` (None or empty: all)."""
+    """Return a Reduce… node over `dim` (None or empty: all)."""
     if g.rank(x) == 0:
         return x
     axes = axes_of(g, x, dim)
@@ -37,7 +37,7 @@ def sum_(g, x, dim=None, keepdim=False, *, dtype=None):
 
 
 def _folded(g: Graph, operator: str, x: ir.Value, dtype: torch.dtype | None, *dims: Any) -> ir.Value:
-    """A sum or product in `dtype`: of narrow integers by way of int64, whose last bits are the same."""
+    """Return a sum or product in `dtype`; narrow integers are computed in int64, whose lower bits are the same."""
     x = cast_for_sum(g, x, dtype)
     if dtype not in NARROW_INTEGERS:
         return emit_reduce(g, operator, x, *dims)
@@ -66,7 +66,7 @@ def mean(g, x, dim=None, keepdim=False, *, dtype=None):
 
 
 def emit_mean(g: Graph, x: ir.Value, dim: Any, keepdim: bool) -> ir.Value:
-    """The mean over `dim`; NaN over no elements, which ONNX leaves open and onnxruntime makes 0."""
+    """Return the mean over `dim`; NaN over no elements, which ONNX does not define and onnxruntime computes as 0."""
     axes = axes_of(g, x, dim)
     if any(g.shape(x)[a] == 0 for a in axes):
         return g.Div(emit_reduce(g, "ReduceSum", x, dim, keepdim), constant_like(g, 0, x))
@@ -106,7 +106,7 @@ torch_op.same(_extreme_with_index_rule, **{"max.dim": "Max", "min.dim": "Min"})
 
 
 def index_of_extreme(g: Graph, operator: str, x: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
-    """ArgMax or ArgMin; over everything if `dim` is None. The first of equals wins."""
+    """Return ArgMax or ArgMin; over all elements if `dim` is None. Of equal elements, the first one is used."""
     if g.rank(x) == 0:
         return g.const(0)
     x = cast(g, x, torch.int32) if is_bool(g, x) else x
@@ -128,7 +128,7 @@ def argmin(g, x, dim=None, keepdim=False):
 
 def _truth_rule(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
-        """Of bytes PyTorch gives bytes; a list of no dims reduces nothing."""
+        """Return the reduction. For bytes PyTorch returns bytes; an empty list of dims reduces nothing."""
         found = cast(g, cast_to_bool(g, x), torch.int32)
         if dim != []:
             found = emit_reduce(g, operator, found, dim, keepdim)
@@ -155,7 +155,7 @@ def logsumexp(g, x, dim, keepdim=False):
 
 
 def count_of(g: Graph, x: ir.Value, axes: list[int], dtype: ir.DataType) -> int | ir.Value:
-    """How many elements `axes` hold: an int, or a value of `dtype`."""
+    """Return how many elements `axes` have: an int, or a value of `dtype`."""
     lengths = [size(g, x, a) for a in axes]
     if all(isinstance(n, int) for n in lengths):
         return math.prod(lengths)
@@ -163,7 +163,7 @@ def count_of(g: Graph, x: ir.Value, axes: list[int], dtype: ir.DataType) -> int 
 
 
 def _variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) -> tuple[ir.Value, ir.Value]:
-    """Mean squared distance from the mean, over n - correction, and the mean."""
+    """Return the mean squared distance from the mean, over n - correction, and the mean."""
     axes = axes_of(g, x, dim)
     centre = emit_mean(g, x, axes, True)
     gap = g.Sub(x, centre)
@@ -179,7 +179,9 @@ def _variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool)
 
 
 def _spread_rule(root: bool, mean: bool) -> Any:
-    """Of halves in float32, as PyTorch adds them: their squares are soon infinite, and so is a variance."""
+    """Return the rule of a variance or deviation. Half precision is computed in float32, as in PyTorch, because squares
+    soon overflow.
+    """
 
     def rule(
         g: Graph, x: ir.Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None

@@ -12,7 +12,7 @@ from .shape import atleast_1d, flatten
 
 @torch_op("expand", "expand_copy", "broadcast_to")
 def expand(g, x, size, *, implicit=False):
-    """A dim of -1 keeps its length, which is what ONNX makes of a 1."""
+    """expand; a dim of -1 keeps its length, which ONNX writes as 1."""
     x = broadcast_to_rank(g, x, len(size))
     dims = [1 if isinstance(d, int) and d == -1 else d for d in size]
     if all(d == have or d == 1 for d, have in zip(dims, g.shape(x), strict=True) if isinstance(d, int)) and all(
@@ -63,7 +63,7 @@ def repeat_interleave(g, x, repeats, dim=None, *, output_size=None):
 
 @torch_op("repeat_interleave.self_Tensor")
 def repeat_interleave_each(g, x, repeats, dim=None, *, output_size=None):
-    """Each row as often as `repeats` has it, which is one number for all or one for each."""
+    """Return x with its rows repeated; `repeats` is one number for all rows, or one number for each."""
     if dim is None:
         x, dim = flatten(g, x), 0
     x = atleast_1d(g, x)
@@ -74,7 +74,10 @@ def repeat_interleave_each(g, x, repeats, dim=None, *, output_size=None):
 
 @torch_op("repeat_interleave.Tensor")
 def repeated_places(g, repeats, *, output_size=None):
-    """0 as often as repeats[0] says, 1 as often as repeats[1], …: a step of 1 at the end of each run, added up."""
+    """Return each index i repeats[i] times in a row: 0, 0, 1, 2, 2, 2 for repeats of 2, 1, 3.
+
+    The indices are a running sum that increases by 1 at the end of each run.
+    """
     ends = g.CumSum(cast(g, repeats, torch.int64), 0)
     total = g.ReduceMax(g.Concat(g.const([0]), ends, axis=0), keepdims=1)
     blank = g.Expand(g.const(0), g.Add(total, 1))
@@ -97,7 +100,7 @@ def meshgrid(g, tensors, *, indexing="ij"):
 
 @torch_op("cartesian_prod")
 def cartesian_prod(g, tensors):
-    """Every choice of one element of each, the last one running fastest."""
+    """Return all combinations of one element of each tensor; the last tensor varies fastest."""
     if len(tensors) == 1:
         return tensors[0]
     return g.Concat(*(g.Reshape(x, [-1, 1]) for x in meshgrid(g, promote_operands(g, *tensors))), axis=1)

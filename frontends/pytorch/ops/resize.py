@@ -36,7 +36,9 @@ _DOUBLE, _INT64 = ir.DataType.DOUBLE, ir.DataType.INT64
 
 @dataclass(frozen=True)
 class _Whole:
-    """The ratios of lengths that PyTorch takes for the factor itself, and where: True, or a value that tells."""
+    """The length ratios that PyTorch uses unchanged as the factor, and where it does so: True, or a run-time
+    boolean.
+    """
 
     ratios: tuple[int, ...] = ()
     when: bool | ir.Value = True
@@ -45,9 +47,9 @@ class _Whole:
 def emit_resize(
     g: Graph, x: ir.Value, output_size: Any, scales: Sequence[float | None] | None, **attributes: Any
 ) -> ir.Value:
-    """Resize of the dims behind the channels, to sizes or by factors.
+    """Resize the dims after the channels, to sizes or by factors.
 
-    A factor that the user gave also sets the distance of samples, in PyTorch as in ONNX, so it is passed on.
+    In PyTorch and in ONNX, a factor given by the user also sets the distance between samples, so it is passed on.
     """
     known = [float(s) for s in scales or () if s is not None]
     if scales is not None and len(known) == len(scales):
@@ -57,11 +59,11 @@ def emit_resize(
     if attributes["mode"] == "nearest":
         method = Interpolation("nearest", attributes["coordinate_transformation_mode"], attributes["nearest_mode"])
         rows = list(zip(g.shape(x)[2:], output_size, strict=True))
-        if not all(_takes_the_nearest(length, wanted, method) for length, wanted in rows):
+        if not all(_selects_same_elements(length, wanted, method) for length, wanted in rows):
             for axis, (length, wanted) in enumerate(rows, 2):
                 x = x if length == wanted else _interpolated_axis(g, x, axis, wanted, None, method)
             return x
-    if all(isinstance(n, int) for n in output_size):  # a batch of any size needs no computed shape then
+    if all(isinstance(n, int) for n in output_size):  # with this, any batch size works without a computed shape
         sizes = g.const(np.array(output_size, dtype=np.int64))
         return g.Resize(x, None, None, sizes, axes=list(range(2, 2 + len(output_size))), **attributes)
     outer = [size(g, x, 0), size(g, x, 1)]
@@ -71,7 +73,7 @@ def emit_resize(
 def _resize_by_factors(
     g: Graph, x: ir.Value, output_size: Any, factors: Sequence[float], **attributes: Any
 ) -> ir.Value:
-    """A Resize where ONNX makes of the factors what PyTorch does, else each axis by itself.
+    """Return a Resize if ONNX computes the same lengths from the factors as PyTorch, else resize axis by axis.
 
     PyTorch multiplies length and factor in float64 (90 · 0.7 is 62), ONNX in float32 (63).
     """
@@ -94,9 +96,9 @@ def _resize_by_factors(
 
 
 def _whole_factors(g: Graph, method: Interpolation, wanted: Sequence[Length]) -> _Whole:
-    """Lines are copied along an axis whose length stays: 3 elements by 1.3.
+    """Return the ratios; rows are copied along an axis whose length is unchanged: 3 elements by 1.3.
 
-    `upsample_nearest2d` takes a length that stays or doubles for factors of 1 and 2, in the kernel that it has for
+    `upsample_nearest2d` uses factors of exactly 1 and 2 for unchanged and doubled lengths. It does so in its kernel for
     planes of at most 128 rows and columns (`_use_vectorized_kernel_cond_2d` of
     `aten/src/ATen/native/cpu/UpSampleKernel.cpp`).
     """
@@ -112,28 +114,28 @@ _SMALL = 128
 
 
 def _own_factor(length: Any, wanted: Any, factor: float, whole: _Whole) -> float:
-    """The factor that PyTorch computes with, where that is known."""
+    """Return the factor that PyTorch uses, if it is known."""
     if not isinstance(length, int) or not isinstance(wanted, int) or whole.when is not True:
         return factor
     return next((float(ratio) for ratio in whole.ratios if wanted == ratio * length), factor)
 
 
 def _meets_whole(length: Any, wanted: Any, factor: float, whole: _Whole) -> bool:
-    """Whether it shows at run time only that PyTorch takes a ratio of lengths for the factor."""
+    """Return whether it depends on run-time sizes if PyTorch uses a length ratio as the factor."""
     if isinstance(length, int) and isinstance(wanted, int):
         return whole.when is not True and any(wanted == r * length and factor != r for r in whole.ratios)
-    return any(r < factor and int(2 * factor) == 2 * r for r in whole.ratios)  # a length of 2 has it, if any has
+    return any(r < factor and int(2 * factor) == 2 * r for r in whole.ratios)  # if any length does, a length of 2 does
 
 
 def _may_stay(length: Any, wanted: Any, factor: float) -> bool:
-    """Whether a factor other than 1 may leave a length as it is: onnxruntime 1.32 copies then instead of sampling."""
+    """Return whether a factor other than 1 may keep a length: onnxruntime 1.32 then copies instead of sampling."""
     if isinstance(length, int) and isinstance(wanted, int):
         return length == wanted and factor != 1
     return factor > 1 and int(2 * factor) == 2
 
 
 def _computed_step(g: Graph, length: Length, out: Length, factor: float, dtype: ir.DataType, whole: _Whole) -> ir.Value:
-    """1 / factor, or of the ratio of the lengths where PyTorch takes that for the factor."""
+    """Return 1 / factor, or that of the length ratio if PyTorch uses it as the factor."""
     step = as_value(g, 1 / factor, dtype)
     for ratio in whole.ratios:
         meets = g.Equal(as_value(g, times(g, length, ratio), _INT64), as_value(g, out, _INT64))
@@ -144,16 +146,16 @@ def _computed_step(g: Graph, length: Length, out: Length, factor: float, dtype: 
 
 
 def _scaled_length(g: Graph, length: Length, factor: float) -> Length:
-    """The length times a factor as Python has it, without what is behind the point."""
+    """Return the truncated product of the length and a Python factor."""
     if isinstance(length, int):
         return int(length * factor)
     return sym_int(g, mul(g, length, factor))
 
 
 def _is_a_resize(length: Any, wanted: Any, factor: float, method: Interpolation, scaled: bool) -> bool:
-    """True if ONNX's Resize of an axis has PyTorch's length, and its neighbors where it takes the nearest one.
+    """Return whether ONNX's Resize of an axis gives PyTorch's length, and its neighbours for nearest.
 
-    An axis of unknown length is taken to be shorter than `_LONG`. ONNX's inference multiplies in float64.
+    An axis of unknown length is assumed to be shorter than `_LONG`. ONNX's inference multiplies in float64.
     """
     if not isinstance(length, int) or not isinstance(wanted, int):
         if not scaled or not _lengths_agree(factor):
@@ -163,13 +165,14 @@ def _is_a_resize(length: Any, wanted: Any, factor: float, method: Interpolation,
         return False
     if method.mode != "nearest":
         return True
-    return _takes_the_nearest(length, wanted, method, factor)
+    return _selects_same_elements(length, wanted, method, factor)
 
 
-def _takes_the_nearest(length: Any, wanted: Any, method: Interpolation, factor: float | None = None) -> bool:
-    """True if ONNX's Resize takes the elements of an axis that PyTorch does: not of 14 to 4, nor of unknown lengths.
+def _selects_same_elements(length: Any, wanted: Any, method: Interpolation, factor: float | None = None) -> bool:
+    """Return whether ONNX's Resize selects the same elements of an axis as PyTorch; it does not for 14 to 4, or for
+    unknown lengths.
 
-    ONNX divides by wanted / length, where PyTorch multiplies with length / wanted; both round to float32.
+    ONNX divides by wanted / length, where PyTorch multiplies by length / wanted; both round to float32.
     """
     if not isinstance(length, int) or not isinstance(wanted, int):
         return False
@@ -183,15 +186,16 @@ _LONG = 1 << 14
 
 @functools.cache
 def _lengths_agree(factor: float) -> bool:
-    """True if float32 and float64 have the same whole part of the product of a length and `factor`."""
+    """Return whether float32 and float64 agree on the integer part of length times `factor`."""
     lengths = np.arange(1, _LONG + 1)
     return np.array_equal(np.floor(lengths.astype(np.float32) * np.float32(factor)), np.floor(lengths * factor))
 
 
 def _nearest_places(wanted: int, length: int, factor: float | None, method: Interpolation) -> np.ndarray:
-    """floor(i · step), or of the middle of i, as `aten/src/ATen/native/cpu/UpSampleKernel.cpp` has it in float32.
+    """Return floor(i · step), or that of the middle of i, in float32 as in
+    `aten/src/ATen/native/cpu/UpSampleKernel.cpp`.
 
-    The step is 1 / factor, or, where sizes were given, length / wanted.
+    The step is 1 / factor, or, for given sizes, length / wanted.
     """
     half = np.float32(0.5 if method.coordinates == "half_pixel" else 0)
     step = np.float32(length) / np.float32(wanted) if factor is None else np.float32(1 / factor)
@@ -208,9 +212,9 @@ def _interpolated_axis(
     method: Interpolation,
     whole: _Whole = _Whole(),
 ) -> ir.Value:
-    """One axis: a product with a matrix of weights where its lengths are known, else a sum of what is gathered.
+    """Resize one axis: a product with a weight matrix if lengths are known, else a weighted sum of gathered elements.
 
-    The factor is None where sizes were given, of nearest elements.
+    The factor is None for nearest with given sizes.
     """
     length, nearest = size(g, x, axis), method.mode == "nearest"
     decided = factor is None or not isinstance(whole.when, ir.Value) or not _meets_whole(length, wanted, factor, whole)
@@ -246,7 +250,9 @@ def _number(g: Graph, length: Length) -> ir.Value:
 
 
 def _tap_weights(g: Graph, rest: ir.Value, method: Interpolation) -> list[tuple[int, ir.Value]]:
-    """Offsets of the inputs around a place and their weights, `rest` behind the first: a line, or Keys's cubic."""
+    """Return offsets of the inputs around a position and their weights, at distance `rest` after the first: linear, or
+    Keys's cubic.
+    """
     one = constant_like(g, 1, rest)
     if method.mode == "linear":
         return [(0, g.Sub(one, rest)), (1, rest)]
@@ -262,7 +268,7 @@ def _tap_weights(g: Graph, rest: ir.Value, method: Interpolation) -> list[tuple[
 
 
 def _nearest_rule(exact: bool) -> Any:
-    """floor(i / scale), or exactly the nearest sample."""
+    """Return the rule of nearest: floor(i / scale), or exactly the nearest sample."""
     mode, place = ("round_prefer_ceil", "half_pixel") if exact else ("floor", "asymmetric")
 
     def vec(g: Graph, x: ir.Value, output_size: Any, scale_factors: Any = None) -> ir.Value:
@@ -308,7 +314,9 @@ def _scaled_sizes(g: Graph, x: ir.Value, scale_factors: Sequence[float]) -> list
 
 def _antialiased_rule(mode: str) -> Any:
     def vec(g: Graph, x: ir.Value, output_size: Any, align_corners: bool, scale_factors: Any = None) -> ir.Value:
-        """A matrix for each axis: PyTorch's filter differs from what runtimes make of ONNX's attribute."""
+        """Resize by one matrix per axis, because PyTorch's filter differs from what runtimes compute for ONNX's
+        attribute.
+        """
 
         def weights(length: Length, out: Length, factor: float | None) -> np.ndarray | ir.Value:
             if isinstance(length, int) and isinstance(out, int):
@@ -332,9 +340,9 @@ def _resized_bytes(
     factors: Sequence[float | None] | None,
     weights: Callable[[Length, Length, float | None], np.ndarray | ir.Value],
 ) -> ir.Value:
-    """Pictures of bytes, whose columns PyTorch interpolates first and then its rows, each rounded to bytes.
+    """Resize byte images: PyTorch interpolates columns first and then rows, each rounded to bytes.
 
-    The weights [out, length] of an axis are whole numbers of 2^-p, with the largest p for which they are below 2^15
+    The weights [out, length] of an axis are integers in units of 2^-p, with the largest p for which they are below 2^15
     (`_compute_index_ranges_int16_weights` of `aten/src/ATen/native/cpu/UpSampleKernel.cpp`, after Pillow's).
     """
     if g.rank(x) != 4:
@@ -352,7 +360,7 @@ def _resized_bytes(
 
 
 def _whole_weights(g: Graph, exact: np.ndarray | ir.Value) -> tuple[np.ndarray | ir.Value, ir.Value]:
-    """The weights as whole numbers of 2^-p, and 2^p, both in int32."""
+    """Return the weights as integers in units of 2^-p, and 2^p, both in int32."""
     powers = 2.0 ** np.arange(23)
     if isinstance(exact, np.ndarray):
         scale = powers[int((np.trunc(0.5 + exact.max() * powers[1:]) < 1 << 15).sum())]
@@ -368,7 +376,7 @@ def _whole_weights(g: Graph, exact: np.ndarray | ir.Value) -> tuple[np.ndarray |
 
 
 def _filter_matrix(length: int, out: int, mode: str, align_corners: bool, factor: float | None) -> np.ndarray:
-    """Weights [out, length] of a triangle or cubic filter, as wide as the step between samples where that is above 1.
+    """Return weights [out, length] of a triangle or cubic filter, widened to the sample distance if that is above 1.
 
     The formula is that of `aten/src/ATen/native/cpu/UpSampleKernel.cpp` (after Pillow's).
     """
@@ -398,7 +406,7 @@ def _filter_weights(x: np.ndarray, mode: str) -> np.ndarray:
 def _computed_filter_matrix(
     g: Graph, length: Length, out: Length, mode: str, align_corners: bool, factor: float | None
 ) -> ir.Value:
-    """`_filter_matrix` of lengths that are known at run time, float64[out, length]."""
+    """Return `_filter_matrix` for run-time lengths, float64[out, length]."""
     one, half = as_value(g, 1.0, _DOUBLE), as_value(g, 0.5, _DOUBLE)
     step = _computed_ratio(g, length, out, factor, align_corners)
     wide = g.Max(step, one)
@@ -421,7 +429,7 @@ def _computed_filter_matrix(
 def _computed_tap_matrix(
     g: Graph, length: Length, out: Length, factor: float | None, method: Interpolation
 ) -> ir.Value:
-    """`weight_matrix` of lengths that are known at run time, float64[out, length]; no factor of aligned corners."""
+    """Return `weight_matrix` for run-time lengths, float64[out, length]; without a factor if corners are aligned."""
     aligned = method.coordinates == "align_corners"
     half = as_value(g, 0.0 if aligned else 0.5, _DOUBLE)
     step = _computed_ratio(g, length, out, factor, aligned)
@@ -436,7 +444,7 @@ def _computed_tap_matrix(
 
 
 def _computed_ratio(g: Graph, length: Length, out: Length, factor: float | None, align_corners: bool) -> ir.Value:
-    """How far samples lie apart, as float64; 1 where the length stays."""
+    """Return the distance of samples, as float64; 1 if the length is unchanged."""
     if factor and not align_corners:
         return _computed_step(g, length, out, factor, _DOUBLE, _Whole((1,)))
     if not align_corners:
@@ -447,7 +455,7 @@ def _computed_ratio(g: Graph, length: Length, out: Length, factor: float | None,
 
 
 def _polynomial(g: Graph, x: ir.Value, *coefficients: float) -> ir.Value:
-    """The polynomial in x with these coefficients, the highest first."""
+    """Return the polynomial in x with these coefficients, the highest first."""
     found = constant_like(g, coefficients[0], x)
     for c in coefficients[1:]:
         found = g.Add(g.Mul(found, x), constant_like(g, float(c), x))
@@ -455,7 +463,7 @@ def _polynomial(g: Graph, x: ir.Value, *coefficients: float) -> ir.Value:
 
 
 def _per_dim_overload(vec: Any, dims: int, aligned: bool) -> Any:
-    """The overload without `.vec` names a factor for each dim: scales_h, scales_w …."""
+    """Return the overload without `.vec`, which names a factor per dim: scales_h, scales_w …."""
     if dims == 1:
         if aligned:
             return lambda g, x, output_size, align_corners, scales=None: vec(g, x, output_size, align_corners, [scales])

@@ -1,4 +1,4 @@
-"""Sampling at places computed at run time: grids, overlapping patches put together, bags of embeddings."""
+"""Sampling at run-time coordinates: grids, overlapping patches, embedding bags."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def embedding_bag_padded(
     include_last_offset,
     padding_idx,
 ):
-    """`padding_idx` may be counted from the end here."""
+    """`padding_idx` may be negative here."""
     if padding_idx is not None and padding_idx < 0:
         rows = size(g, weight, 0)
         if not isinstance(rows, int):
@@ -68,7 +68,7 @@ def embedding_bag_padded(
 
 @torch_op("embedding_renorm")
 def embedding_renorm(g, weight, indices, max_norm, norm_type):
-    """The rows that are looked up, made no longer than max_norm."""
+    """Return the weight with the looked-up rows limited to a norm of max_norm."""
     length = vector_norm(g, weight, norm_type, [1], True)
     limit = constant_like(g, max_norm, weight)
     scale = g.Div(limit, g.Add(length, constant_like(g, 1e-7, weight)))
@@ -92,7 +92,7 @@ def embedding_bag(
     include_last_offset=False,
     padding_idx=-1,
 ):
-    """Sum (mode 0), mean (1) or maximum (2) of the rows of each bag; rows at `padding_idx` do not count."""
+    """Sum (mode 0), mean (1) or maximum (2) of the rows of each bag; rows at `padding_idx` are ignored."""
     length = None if include_last_offset else _equal_length(g, indices, offsets)
     if length is not None:
         return [_reduce_equal_bags(g, weight, indices, length, mode, per_sample_weights, padding_idx), None, None, None]
@@ -113,7 +113,7 @@ def embedding_bag(
 
 
 def _equal_length(g: Graph, indices: ir.Value, offsets: ir.Value) -> int | None:
-    """The length of the bags where all have the same: what `F.embedding_bag` makes of indices with two dims."""
+    """Return the length of the bags if all have the same, as `F.embedding_bag` creates for two-dim indices."""
     count, known = g.shape(indices)[0], g.static(offsets)
     if known is not None:
         length = count // len(known) if isinstance(count, int) and len(known) else 0
@@ -140,7 +140,7 @@ def _reduce_equal_bags(
     per_sample_weights: ir.Value | None,
     padding_idx: int | None,
 ) -> ir.Value:
-    """The bags as a dim of their own, over which an ordinary reduction goes."""
+    """Return the bags as a dim of their own, reduced in the ordinary way."""
     table = g.Reshape(indices, [-1, length])
     rows = g.Gather(weight, table, axis=0)
     if per_sample_weights is not None:
@@ -182,7 +182,7 @@ def _reduce_bags(
 
 @torch_op("segment_reduce")
 def segment_reduce(g, data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
-    """Rows folded by segments, which lengths or offsets give; a mean of nothing is NaN."""
+    """Rows reduced by segments, given by lengths or offsets; the mean of no rows is NaN."""
     given = offsets if lengths is None else lengths
     if given is None or indices is not None:
         raise Unsupported("segment_reduce by indices, which PyTorch does not have either")
@@ -192,7 +192,7 @@ def segment_reduce(g, data, reduce, *, lengths=None, indices=None, offsets=None,
     ends = g.CumSum(given, 0) if offsets is None else g.Slice(given, [1], [END], [0])
     before = g.Cast(g.GreaterOrEqual(g.Unsqueeze(arange(g, size(g, data, 0)), [1]), ends), to=ir.DataType.INT64)
     segments = g.ReduceSum(before, [1])
-    # Rows behind the last segment go to one more, which is dropped.
+    # Rows after the last segment go to an additional one, which is dropped.
     shape = g.Concat(g.Add(g.Shape(ends), 1), g.Slice(g.dims(data), [1], [END], [0]), axis=0)
     dtype = g.dtype(data)
     start = {"max": lowest(dtype), "min": highest(dtype), "prod": 1}.get(reduce, 0) if initial is None else initial

@@ -1,4 +1,4 @@
-"""Writing elements along one dim: scatter and its kin."""
+"""Writing elements along one dim: scatter and similar operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .shape import END, flatten, view_as
 def _scatter_elements(
     g: Graph, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: str | None = None
 ) -> ir.Value:
-    """ScatterElements; a source larger than the index is cut to it, and tensors of rank 0 go through rank 1."""
+    """Return ScatterElements; a source larger than the index is cropped, and tensors of rank 0 use rank 1."""
     if g.rank(x) == 0:
         x1, i1, s1 = (g.Reshape(v, [-1]) for v in (x, index, src))
         return g.Reshape(g.ScatterElements(x1, i1, s1, axis=0, reduction=reduction), np.zeros(0, np.int64))
@@ -76,7 +76,7 @@ def _scatter_mean(g: Graph, x: ir.Value, dim: int, index: ir.Value, src: ir.Valu
 
 
 def _divide_counted(g: Graph, total: ir.Value, counts: ir.Value) -> ir.Value:
-    """Means, of integers rounded down as PyTorch does."""
+    """Return means; means of integers are rounded down as in PyTorch."""
     rounding = None if is_float(g, total) else "floor"
     return div(g, total, g.Max(counts, constant_like(g, 1, total)), rounding_mode=rounding)
 
@@ -84,7 +84,7 @@ def _divide_counted(g: Graph, total: ir.Value, counts: ir.Value) -> ir.Value:
 def _scatter_slices(
     g: Graph, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduction: str | None = None
 ) -> ir.Value:
-    """Whole slices of `source` written at `index` along one dim."""
+    """Write whole slices of `source` at `index` along one dim."""
     if g.rank(x) == 0:
         return _scatter_elements(g, x, 0, g.Reshape(index, [-1]), g.Reshape(source, [-1]), reduction)
     axis = axis_of(g, x, dim)
@@ -144,7 +144,7 @@ def slice_scatter(g, x, src, dim=0, start=None, end=None, step=1):
 
 
 def _replace_slice(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: Any, end: Any) -> ir.Value:
-    """`source` in the place of x[start:end] along one axis, between what is before and what is behind."""
+    """Return x with x[start:end] along one axis replaced by `source`."""
     parts = [source]
     length = g.shape(x)[axis]
     end = _clamped_end(g, x, axis, start, end)
@@ -158,7 +158,7 @@ def _replace_slice(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: An
 
 
 def _clamped_end(g: Graph, x: ir.Value, axis: int, start: Any, end: Any) -> Any:
-    """`end`, or `start` where that is behind it: the slice is empty then."""
+    """Return `end`, or `start` if that is larger, so that the slice is empty."""
     if isinstance(start, int) and isinstance(end, int) and (start < 0) == (end < 0):
         return max(start, end)
     if (isinstance(start, int) and start == 0) or (isinstance(end, int) and end >= END):
@@ -170,7 +170,7 @@ def _clamped_end(g: Graph, x: ir.Value, axis: int, start: Any, end: Any) -> Any:
 
 @torch_op("index_reduce")
 def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
-    """Slices of `source` folded into those of `x` along one dim."""
+    """Slices of `source` reduced into those of `x` along one dim."""
     dtype = g.dtype(x)
     name = {"prod": "prod", "mean": "sum", "amax": "amax", "amin": "amin"}[reduce]
     base = x
@@ -190,7 +190,7 @@ def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
 
 @torch_op("diagonal_scatter")
 def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
-    """A diagonal replaced, at its places in the last two dims made one; where lengths are unknown, by a mask."""
+    """Replace a diagonal by flat indices of the last two dims; by a mask if lengths are unknown."""
     a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
     rows, columns = g.shape(x)[a], g.shape(x)[b]
     perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
@@ -207,10 +207,12 @@ def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
 
 
 def _with_diagonal(g: Graph, x: ir.Value, src: ir.Value, offset: int) -> ir.Value:
-    """`src` on a diagonal of the last two dims: spread over all rows or columns, and taken where both meet."""
+    """Return x with `src` on a diagonal of the last two dims: broadcast over all rows or columns, and selected
+    there.
+    """
     rows, columns = (g.Unsqueeze(arange(g, size(g, x, axis)), [other]) for axis, other in ((-2, 1), (-1, 0)))
     inner = rows if offset >= 0 else columns
-    # One more, so that there is an element to take where the diagonal has none.
+    # One additional element, which is gathered outside the diagonal.
     longer = g.Pad(src, g.const(np.array([0] * (2 * g.rank(src) - 1) + [1])))
     last = as_value(g, size(g, src, -1), torch.int64)
     spread = g.Gather(longer, g.Min(g.Squeeze(inner, [1 if offset >= 0 else 0]), last), axis=-1)
@@ -220,7 +222,7 @@ def _with_diagonal(g: Graph, x: ir.Value, src: ir.Value, offset: int) -> ir.Valu
 
 @torch_op("fill_diagonal_")
 def fill_diagonal(g, x, fill_value, wrap=False):
-    """All places whose numbers are the same; with `wrap`, those of a tall matrix begin again below a row left out."""
+    """Fill all positions with equal indices; with `wrap`, a tall matrix starts again after skipping a row."""
     rank = g.rank(x)
     first, *others = (g.Unsqueeze(arange(g, size(g, x, i)), [k for k in range(rank) if k != i]) for i in range(rank))
     if wrap and rank == 2:

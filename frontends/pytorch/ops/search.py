@@ -1,4 +1,4 @@
-"""Finding values among others: bucketize, searchsorted, isin."""
+"""Searching values among others: bucketize, searchsorted, isin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from .shape import flatten
 
 
 def _count_below(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_int32: bool) -> ir.Value:
-    """How many of the sorted `edges` (last dim) lie before each value (whose last dim is 1); all of them before NaN."""
+    """Return how many of the sorted `edges` (last dim) come before each value (whose last dim is 1); all of them for
+    NaN.
+    """
     if not _is_sorted(g.static(edges)):
         count = _halved(g, values, edges, right)
         return cast(g, count, torch.int32) if out_int32 else count
@@ -31,13 +33,16 @@ def _count_below(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_i
 
 
 def _is_sorted(edges: np.ndarray | None) -> bool:
-    """Whether it is known that they are: in what is computed there may be NaN, or no order."""
+    """Return whether edges are known to be sorted; computed ones may have NaN, or no order."""
     return edges is not None and bool((edges[..., 1:] >= edges[..., :-1]).all()) and bool((edges == edges).all())
 
 
 def _halved(g: Graph, values: ir.Value, edges: ir.Value, right: bool) -> ir.Value:
-    """The same by halving, as PyTorch goes (aten/src/ATen/native/Bucketization.cpp): where `edges` are not in order, or
-    NaN is among them, what is found depends on the way there. Rounds are written out for a known length."""
+    """Return what `_count_below` returns, by bisection, as PyTorch does (aten/src/ATen/native/Bucketization.cpp).
+
+    If `edges` are unsorted, or have NaN, the result depends on the order of comparisons. Iterations are unrolled for a
+    known length.
+    """
     length = size(g, edges, -1)
     values = g.Squeeze(values, [-1])
     if g.rank(edges) > 1:
@@ -48,7 +53,7 @@ def _halved(g: Graph, values: ir.Value, edges: ir.Value, right: bool) -> ir.Valu
             ends = _half(g, values, edges, right, ends, g.const(length - 1))
         return ends[0]
     bits = g.Div(g.Log(g.Add(g.Cast(length, to=ir.DataType.DOUBLE), 0.5)), math.log(2))
-    rounds = g.Add(g.Cast(g.Floor(bits), to=ir.DataType.INT64), 1)  # as many bits as the length has
+    rounds = g.Add(g.Cast(g.Floor(bits), to=ir.DataType.INT64), 1)  # one iteration for each bit of the length
     body = g.body("halving")
     body.input("iteration", ir.DataType.INT64, [])
     again = body.input("condition", ir.DataType.BOOL, [])
@@ -63,7 +68,7 @@ def _halved(g: Graph, values: ir.Value, edges: ir.Value, right: bool) -> ir.Valu
 def _half(
     g: Graph, values: ir.Value, edges: ir.Value, right: bool, ends: Sequence[ir.Value], last: ir.Value
 ) -> list[ir.Value]:
-    """Which half of the edges between `ends` each value belongs to; those that have met stay. last: the last edge."""
+    """Return the half of the edges between `ends` that contains each value; finished ones stay. last: the last edge."""
     low, high = ends
     middle = g.Div(g.Add(low, high), g.const(2))
     at = g.Min(middle, last)
@@ -98,13 +103,13 @@ def isin(g, elements, test_elements, *, assume_unique=False, invert=False):
     values, tests = promote_operands(g, elements, test_elements)
     same = g.Equal(g.Unsqueeze(values, [g.rank(values)]), flatten(g, tests))
     found = g.ReduceMax(g.Cast(same, to=ir.DataType.INT32), [-1], keepdims=0)
-    found = g.Greater(found, constant_like(g, 0, found))  # of no elements it is the least integer
+    found = g.Greater(found, constant_like(g, 0, found))  # without elements the maximum is the least integer
     return g.Not(found) if invert else found
 
 
 @torch_op("histc")
 def histc(g, x, bins=100, min=0, max=0):
-    """How many elements fall into each of equal parts of [min, max]; of the elements' own range if both are equal."""
+    """Return the number of elements in each of equal parts of [min, max], or of the range of x if min equals max."""
     flat = flatten(g, x)
     if min == max:
         low, high = g.ReduceMin(flat, keepdims=0), g.ReduceMax(flat, keepdims=0)
@@ -128,7 +133,7 @@ def histc(g, x, bins=100, min=0, max=0):
 
 @torch_op("histogram")
 def histogram(g, x, bins, *, range=None, weight=None, density=False):
-    """Counts, or sums of weights, of the elements between neighbouring edges, the last one included."""
+    """Counts, or sums of weights, of the elements between adjacent edges, the last one included."""
     flat = flatten(g, x)
     edges = bins if isinstance(bins, ir.Value) else bin_edges_of(g, flat, bins, range)
     count = size(g, edges, 0)
@@ -147,7 +152,7 @@ def histogram(g, x, bins, *, range=None, weight=None, density=False):
 
 
 def bin_edges_of(g: Graph, flat: ir.Value, bins: int, limits: Any) -> ir.Value:
-    """`bins` + 1 edges at equal distances, from the least element to the largest unless `limits` are given."""
+    """Return `bins` + 1 equidistant edges, from the minimum to the maximum unless `limits` are given."""
     if limits is None and list(g.shape(flat)) == [0]:
         limits = (0.0, 1.0)
     low, high = limits or (g.ReduceMin(flat, keepdims=0), g.ReduceMax(flat, keepdims=0))
@@ -159,7 +164,9 @@ def bin_edges_of(g: Graph, flat: ir.Value, bins: int, limits: Any) -> ir.Value:
 
 
 def _upper_bound(g: Graph, x: ir.Value, edges: ir.Value, count: int) -> ir.Value:
-    """How many edges come before the first that is above x, by halving as PyTorch does, also where they do not rise."""
+    """Return how many edges are before the first that is above x, by bisection as in PyTorch, also for unsorted
+    edges.
+    """
     first = g.Expand(g.const(0), g.Shape(x))
     length = g.Expand(g.const(count), g.Shape(x))
     for _ in range(count.bit_length()):
@@ -172,7 +179,7 @@ def _upper_bound(g: Graph, x: ir.Value, edges: ir.Value, count: int) -> ir.Value
 
 
 def bin_index_of(g: Graph, flat: ir.Value, edges: ir.Value) -> ir.Value:
-    """Between which edges each element lies, counted from 0: -1 before the first, one too many behind the last."""
+    """Return the interval of each element, counted from 0: -1 before the first edge, one too many after the last."""
     count = size(g, edges, 0)
     if isinstance(count, int):
         place = _upper_bound(g, flat, edges, count)

@@ -1,4 +1,4 @@
-"""The same elements in another shape or order: reshapes, permutations, flips, sizes."""
+"""Reshapes, permutations, flips, and sizes."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def flatten(g, x, start_dim=0, end_dim=-1):
     length: int | ir.Value = math.prod(known) if len(known) == len(merged) or 0 in known else -1
     behind = [size(g, x, d) for d in range(end + 1, rank)]
     if 0 in dims:
-        if length == -1:  # which ONNX does not find beside a dim of 0
+        if length == -1:  # ONNX cannot infer -1 next to a dim of 0
             length = functools.reduce(g.Mul, (as_value(g, size(g, x, d), INT64) for d in range(start, end + 1)))
         return reshape(g, x, [*(size(g, x, d) for d in range(start)), length, *behind])
-    # Dims in front stay where they are, which ONNX writes as 0.
+    # Leading dims are unchanged, which ONNX writes as 0.
     front = [d if isinstance(d, int) else 0 for d in dims[:start]]
     if length != -1 and len([d for d in behind if not isinstance(d, int)]) == 1:
         behind = [d if isinstance(d, int) else -1 for d in behind]
@@ -82,7 +82,7 @@ def squeeze(g, x):
 
 @torch_op("squeeze.dim", "squeeze.dims", "squeeze_copy.dim", "squeeze_copy.dims")
 def squeeze_dims(g, x, dim):
-    """Only dims of length 1 go; a dim of unknown length is taken to be longer, as torch.export guards it to be."""
+    """Drop the dims of length 1; a dim of unknown length is assumed to be longer, as torch.export's guard requires."""
     axes = [a for a in axes_of(g, x, dim) if g.shape(x)[a] == 1] if dim != [] else []
     return g.Squeeze(x, axes) if axes else x
 
@@ -112,7 +112,7 @@ def ravel(g, x):
 
 @torch_op("resize")
 def resize(g, x, size):
-    """The first elements in their order; more than there are would be undefined."""
+    """Return the first elements in order. In PyTorch, elements beyond the existing ones are undefined."""
     have, want = list(g.shape(x)), times(g, *size)
     if isinstance(want, int) and all(isinstance(d, int) for d in have) and want > math.prod(have):
         raise Unsupported("resize to more elements than there are leaves the others undefined")
@@ -192,7 +192,7 @@ def rot90(g, x, k=1, dims=(0, 1)):
 
 @torch_op("roll")
 def roll(g, x, shifts, dims=()):
-    """A cut where the end goes to the front: the tail from -shift on, then the rest."""
+    """Roll along one axis: the slice from -shift on, followed by the rest."""
     if not dims:
         return view_as(g, roll(g, flatten(g, x), shifts, [0]), x)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -204,7 +204,7 @@ def roll(g, x, shifts, dims=()):
             continue
         cut = g.const([-shift]) if isinstance(shift, int) else g.Neg(vector(g, shift))
         if not isinstance(length, int) or not isinstance(shift, int):
-            # It may go round more than once; ONNX's Mod has the sign of the length.
+            # A shift may exceed the length; ONNX's Mod has the sign of the length.
             cut = g.Mod(cut, g.Max(g.Shape(x, start=axis, end=axis + 1), [1]))
         x = g.Concat(g.Slice(x, cut, [END], [axis]), g.Slice(x, [0], cut, [axis]), axis=axis)
     return x

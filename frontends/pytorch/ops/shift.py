@@ -1,4 +1,4 @@
-"""Shifts of integers: ONNX shifts unsigned ones only, and leaves open what is shifted by the width or more."""
+"""Shifts of integers. ONNX shifts unsigned ones only, and leaves shifts by the width or more undefined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .arithmetic import floor_divide, floor_divide_integers
 
 @torch_op("bitwise_left_shift", "__lshift__")
 def left_shift(g, x, y):
-    """x · 2^y, cut off at the width; 0 for a shift by the width or more, or by less than 0."""
+    """x · 2^y, truncated to the width; 0 for a shift by the width or more, or by less than 0."""
     a, b = promote_operands(g, x, y)
     dtype, width = torch_dtype(g, a), g.dtype(a).bitwidth
     amount = y if is_scalar(y) and not isinstance(y, ir.Value) else None
@@ -35,14 +35,14 @@ def left_shift(g, x, y):
 
 @torch_op("bitwise_right_shift", "__rshift__")
 def right_shift(g, x, y):
-    """floor(x / 2^y); the sign is all that is left after a shift by the width or more, or by less than 0."""
+    """floor(x / 2^y); only the sign remains after a shift by the width or more, or by less than 0."""
     a, b = promote_operands(g, x, y)
     dtype, width = torch_dtype(g, a), g.dtype(a).bitwidth
     amount = y if is_scalar(y) and not isinstance(y, ir.Value) else None
     if dtype == torch.uint8:
         return _shift_bytes(g, a, b, amount, "RIGHT")
     if is_scalar(x) and amount is not None and 0 <= amount < width - 1:
-        return floor_divide(g, x, 2**amount)  # of a size, as Python has it
+        return floor_divide(g, x, 2**amount)  # a size is shifted as in Python
     wide, most = _widened(g, a), width - 2
     sign = g.Where(g.Less(wide, constant_like(g, 0, wide)), constant_like(g, -1, wide), constant_like(g, 0, wide))
     if amount is not None:
@@ -62,7 +62,7 @@ def _shift_bytes(g: Graph, a: ir.Value, b: ir.Value, amount: Any, direction: str
 
 
 def _widened(g: Graph, x: ir.Value) -> ir.Value:
-    """At least 32 bits, in which runtimes multiply and divide."""
+    """Return at least 32 bits, in which runtimes multiply and divide."""
     return cast(g, x, torch.int32) if g.dtype(x).bitwidth < 32 else x
 
 
@@ -76,7 +76,7 @@ def _powers(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def _within(g: Graph, amount: ir.Value, most: int) -> tuple[ir.Value, ir.Value]:
-    """Whether a shift is by 0 to `most` places, and the places, 0 where it is not."""
+    """Return whether a shift is between 0 and `most`, and the amount to shift by, which is 0 if it is not."""
     places = cast(g, amount, torch.int64)
     inside = g.And(g.GreaterOrEqual(places, 0), g.LessOrEqual(places, most))
     return inside, g.Where(inside, places, 0)

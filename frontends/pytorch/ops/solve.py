@@ -20,7 +20,7 @@ from .shape import transpose
 
 
 def transpose_matrix(g: Graph, x: ir.Value) -> ir.Value:
-    """Each matrix transposed."""
+    """Return each matrix transposed."""
     return transpose(g, x, -2, -1)
 
 
@@ -54,7 +54,7 @@ def linalg_inv_ex(g, A, *, check_errors=False):
 
 @torch_op("_linalg_solve_ex")
 def _linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
-    """The factors, which PyTorch keeps for gradients (it takes those of the transposed matrix), are left out."""
+    """Return the solution without the factors of the transposed matrix, which PyTorch keeps for gradients."""
     a, b = cast_to_float64(g, A), cast_to_float64(g, B)
     a = a if left else transpose_matrix(g, a)
     lone = g.rank(B) == 1 or (g.rank(A) - 1 == g.rank(B) and g.shape(A)[:-1] == g.shape(B))
@@ -89,7 +89,7 @@ def lu_solve(g, x, LU_data, LU_pivots):
 
 @torch_op("cholesky_solve")
 def cholesky_solve(g, x, input2, upper=False):
-    """The solution for the matrix whose root is input2."""
+    """Return the solution for the matrix whose Cholesky factor is input2."""
     a = cast_to_float64(g, input2)
     lower = transpose_matrix(g, a) if upper else a
     b = broadcast_batch(g, lower, cast_to_float64(g, x))

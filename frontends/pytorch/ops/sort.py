@@ -1,4 +1,4 @@
-"""What picks elements by their order: sort, top-k, medians, modes, distinct elements."""
+"""Selection by order: sort, top-k, medians, modes, distinct elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def topk(g, x, k, dim=-1, largest=True, sorted=True):
 
 @torch_op("sort", "sort.stable")
 def sort(g, x, dim=-1, descending=False, *, stable=False):
-    """TopK of everything: of equals the lower index comes first, so it is stable."""
+    """TopK of everything; the lower index of equal elements comes first, so it is stable."""
     if g.rank(x) == 0:
         return [x, g.const(0)]
     operand = cast(g, x, torch.int32) if is_bool(g, x) else x
@@ -49,7 +49,7 @@ def msort(g, x):
 
 
 def _kth_element(g: Graph, x: ir.Value, place: int | ir.Value, axis: int, keepdim: bool) -> list[ir.Value]:
-    """The element at `place` in ascending order and its index; `place` may differ along the other dims."""
+    """Return the element at `place` in ascending order and its index; `place` may differ along the other dims."""
     values, indices = sort(g, x, axis)
     if isinstance(place, int) or g.rank(place) == 0:
         at = vector(g, place) if keepdim else place
@@ -68,7 +68,7 @@ def kthvalue(g, x, k, dim=-1, keepdim=False):
 
 @torch_op("median.dim")
 def median_dim(g, x, dim, keepdim=False):
-    """The lower of the two middle elements; the first NaN where there is one."""
+    """Return the lower of the two middle elements, or the first NaN if there is one."""
     if g.rank(x) == 0:
         return [x, g.const(0)]
     axis = axis_of(g, x, dim)
@@ -84,7 +84,7 @@ def median_dim(g, x, dim, keepdim=False):
 
 @torch_op("nanmedian.dim")
 def nanmedian_dim(g, x, dim, keepdim=False):
-    """The lower middle one of the elements that are numbers; NaN where there is none."""
+    """Return the lower middle one of the elements that are not NaN; NaN if all are."""
     if g.rank(x) == 0 or not is_float(g, x):
         return median_dim(g, x, dim, keepdim)
     axis = axis_of(g, x, dim)
@@ -97,7 +97,7 @@ def nanmedian_dim(g, x, dim, keepdim=False):
 
 
 def _nan_to_infinity(g: Graph, x: ir.Value) -> ir.Value:
-    """NaN as infinity, for sorting by comparison."""
+    """Return NaN as infinity, for sorting by comparison."""
     return g.Where(g.IsNaN(x), constant_like(g, np.inf, x), x) if is_float(g, x) else x
 
 
@@ -117,7 +117,7 @@ def nanmedian(g, x):
 
 @torch_op("mode")
 def mode(g, x, dim=-1, keepdim=False):
-    """The element that occurs most often, of several the smallest, and the last place where it stands."""
+    """Return the most frequent element (of several, the smallest), and its last index."""
     if g.rank(x) == 0:
         return [x, g.const(0)]
     axis = axis_of(g, x, dim)
@@ -137,7 +137,7 @@ def mode(g, x, dim=-1, keepdim=False):
 
 @torch_op("_unique2")
 def unique(g, x, sorted=True, return_inverse=False, return_counts=False):
-    """Sorted in any case, as PyTorch does it too."""
+    """Return the distinct elements in ascending order, for any value of `sorted`, because PyTorch always sorts."""
     found, _, inverse, counts = g.Unique(_cast_to_sortable(g, x), sorted=1, outputs=4)
     inverse = _reshape_like(g, inverse, x) if return_inverse else None
     return [cast(g, found, torch_dtype(g, x)), inverse, counts if return_counts else None]
@@ -151,7 +151,7 @@ def unique_dim(g, x, dim, sorted=True, return_inverse=False, return_counts=False
 
 @torch_op("unique_consecutive")
 def unique_consecutive(g, x, return_inverse=False, return_counts=False, dim=None):
-    """Elements, or slices along `dim`, that differ from the one before."""
+    """Return the elements, or the slices along `dim`, that differ from the one before."""
     flat, axis = (flatten(g, x), 0) if dim is None else (x, axis_of(g, x, dim))
     length = size(g, flat, axis)
     end = np.iinfo(np.int64).max

@@ -1,4 +1,6 @@
-"""Singular values, eigenvalues of symmetric matrices, and what follows from them, by Jacobi's rotations in float64."""
+"""Operators on singular values, eigenvalues of symmetric matrices, and what derives from them: Jacobi rotations in
+float64.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def linalg_svdvals(g, A, *, driver=None):
 
 @torch_op("svd")
 def svd(g, x, some=True, compute_uv=True):
-    """The second matrix is V itself, not transposed."""
+    """Return U, the singular values, and V (not transposed)."""
     u, values, v = singular_values(g, cast_to_float64(g, x))
     rows, columns = matrix_shape(g, x)
     if not compute_uv:
@@ -69,12 +71,12 @@ def linalg_eigvalsh(g, A, UPLO="L"):
     return _linalg_eigh(g, A, UPLO)[0]
 
 
-# -- what follows -----------------------------------------------------------------------------------------------------
+# -- derived operators ------------------------------------------------------------------------------------------------
 
 
 @torch_op("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float")
 def linalg_pinv(g, x, *, atol=None, rtol=None, hermitian=False):
-    """V S⁺ Uᵀ, with singular values up to max(atol, rtol times the largest) taken for zero."""
+    """Return V S⁺ Uᵀ, where singular values up to max(atol, rtol times the largest) count as zero."""
     rows, columns = matrix_shape(g, x)
     eps = float(np.finfo(g.dtype(x).numpy()).eps)
     default = eps * max(rows, columns)
@@ -97,7 +99,7 @@ def linalg_pinv(g, x, *, atol=None, rtol=None, hermitian=False):
 
 
 def _tolerance(g: Graph, value: Any) -> ir.Value:
-    """A tolerance with a last dim to broadcast along the singular values."""
+    """Return a tolerance as float64, with a last dim of 1 that broadcasts along the singular values."""
     limit = as_value(g, value, ir.DataType.DOUBLE)
     return g.Unsqueeze(limit, [-1]) if g.rank(limit) else limit
 
@@ -119,9 +121,10 @@ def pinverse(g, x, rcond=1e-15):
 
 @torch_op("linalg_matrix_exp", "matrix_exp")
 def linalg_matrix_exp(g, x):
-    """Taylor's series of each matrix halved until its norm is small, then squared as often.
+    """Halve each matrix until its norm is small, sum Taylor's series, and square the result as many times.
 
-    A matrix with NaN or an infinity is not halved: it is NaN, and the others of its batch are not.
+    A matrix with NaN or an infinity is not halved: its result is NaN, and the other matrices of its batch are
+    unaffected.
     """
     a = cast_to_float64(g, x)
     n, _ = matrix_shape(g, a)

@@ -1,4 +1,4 @@
-"""torchao's quantization by blocks, found by the names of its operators, and products of integers."""
+"""torchao's block-wise quantization, whose operators are found by name, and products of integer matrices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def dequantize_affine(
 
 
 def _block_width(g: Graph, x: ir.Value, block: Sequence[Any]) -> int | None:
-    """How many elements in a row share a scale; None where all do. A block of a run-time size is the whole dim."""
+    """Return how many elements of a row share a scale; None if the whole tensor does.
+
+    A block size that is known at run time only counts as the whole dim. Raises `Unsupported` for other blocks.
+    """
     whole = [isinstance(b, ir.Value) or b == n for b, n in zip(block, g.shape(x), strict=True)]
     if all(whole):
         return None
@@ -51,7 +54,7 @@ def _block_width(g: Graph, x: ir.Value, block: Sequence[Any]) -> int | None:
 def _reshape_to_rows(
     g: Graph, x: ir.Value, block: Sequence[Any], scale: ir.Value, zero: ir.Value | None, dtype: torch.dtype
 ) -> tuple[ir.Value, Scheme]:
-    """x with one scale a row, and its scheme; or x as it is where all of it has one."""
+    """Return x with one row for each scale, and its scheme; x unchanged if it has a single scale."""
     if dtype not in _BOUNDS:
         raise Unsupported(f"torchao's quantization to {dtype}")
     zero_point: Any = 0 if zero is None else zero
@@ -83,7 +86,7 @@ def choose_qparams_affine(
 
 
 def _block_range(g: Graph, x: ir.Value, block: Sequence[Any]) -> tuple[ir.Value, ir.Value]:
-    """The least and the greatest element of each block, with zero between them."""
+    """Return the minimum and the maximum of each block, widened so that they include zero."""
     width, zero = _block_width(g, x, block), g.const(0.0, ir.DataType.FLOAT)
     if width is None:
         return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
@@ -110,7 +113,10 @@ def _choose_qparams(g: Graph, mapping: str, low: ir.Value, high: ir.Value, least
 
 
 def _scale_shape(g: Graph, x: ir.Value, block: Sequence[Any], keepdim: bool) -> list[Any]:
-    """The shape that torchao gives scales: the number of blocks along each dim, without those of one block."""
+    """Return the shape that torchao gives scales: the number of blocks along each dim.
+
+    A dim with a single block is left out, or has length 1 with `keepdim`.
+    """
     lengths: list[Any] = []
     for i, (length, part) in enumerate(zip(g.shape(x), block, strict=True)):
         whole = isinstance(part, ir.Value) or (part == length and part != 1)

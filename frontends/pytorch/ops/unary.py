@@ -70,7 +70,8 @@ def abs_(g, x):
 
 @torch_op("neg", "negative")
 def neg(g, x):
-    return g.Sub(constant_like(g, 0, x), x) if torch_dtype(g, x) == torch.uint8 else g.Neg(x)  # Neg is of signed dtypes
+    # ONNX's Neg takes signed dtypes only
+    return g.Sub(constant_like(g, 0, x), x) if torch_dtype(g, x) == torch.uint8 else g.Neg(x)
 
 
 @torch_op("sign", "sgn")
@@ -78,7 +79,7 @@ def sign(g, x):
     if is_bool(g, x):
         return g.Identity(x)
     found = g.Sign(x)
-    return g.Where(g.IsNaN(x), constant_like(g, 0, x), found) if is_float(g, x) else found  # PyTorch's of NaN is 0
+    return g.Where(g.IsNaN(x), constant_like(g, 0, x), found) if is_float(g, x) else found  # PyTorch's sign of NaN is 0
 
 
 @torch_op(
@@ -154,7 +155,7 @@ def exp2(g, x):
 
 @torch_op("log1p", "special_log1p")
 def log1p(g, x):
-    """log(1 + x), through 2 atanh(x / (2 + x)) where adding 1 would lose the digits of x."""
+    """log(1 + x), as 2 atanh(x / (2 + x)) where adding 1 would lose digits of x."""
     x = cast_to_floating(g, x)
     near = g.Mul(g.Atanh(g.Div(x, g.Add(x, constant_like(g, 2.0, x)))), constant_like(g, 2.0, x))
     small = g.Less(g.Abs(x), constant_like(g, 0.5, x))
@@ -163,7 +164,7 @@ def log1p(g, x):
 
 @torch_op("expm1", "special_expm1")
 def expm1(g, x):
-    """exp(x) - 1 = tanh(x / 2) (exp(x) + 1), which keeps the digits of small x."""
+    """exp(x) - 1, as tanh(x / 2) (exp(x) + 1), which keeps the digits of small x."""
     x = cast_to_floating(g, x)
     exp = g.Exp(x)
     one, near = (
@@ -234,7 +235,7 @@ def isneginf(g, x):
 
 @torch_op("signbit")
 def signbit(g, x):
-    """True below zero; the sign of a floating zero shows in its reciprocal."""
+    """Return whether x is below zero; the reciprocal shows the sign of a floating-point zero."""
     if is_bool(g, x):
         return g.Expand(g.const(False), g.dims(x))
     zero = constant_like(g, 0, x)
@@ -254,13 +255,13 @@ def nan_to_num(g, x, nan=None, posinf=None, neginf=None):
 
 @torch_op("real", "_conj_physical", "conj", "conj_physical")
 def real(g, x):
-    """Of real numbers, themselves."""
+    """Return the real part; a real tensor is returned as it is."""
     return x
 
 
 @torch_op("angle")
 def angle(g, x):
-    """Of real numbers: 0 or pi; NaN stays."""
+    """Return the angle, which is 0 or pi for real numbers; NaN stays NaN."""
     x = cast_to_floating(g, x)
     out = g.Where(g.Less(x, constant_like(g, 0, x)), constant_like(g, math.pi, x), constant_like(g, 0, x))
     return g.Where(g.IsNaN(x), x, out)
@@ -268,7 +269,7 @@ def angle(g, x):
 
 @torch_op("frexp")
 def frexp(g, x):
-    """Mantissa in [0.5, 1) and exponent; the logarithm's rounding is mended afterwards."""
+    """Return a mantissa in [0.5, 1) and an exponent; rounding errors of the logarithm are corrected afterwards."""
     mantissa, exponent = _mantissa_and_exponent(g, x)
     plain = g.Or(g.Equal(x, constant_like(g, 0, x)), g.Not(isfinite(g, x)))
     zero = constant_like(g, 0, x)
@@ -278,7 +279,7 @@ def frexp(g, x):
 def _mantissa_and_exponent(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     one, two, half = (constant_like(g, n, x) for n in (1.0, 2.0, 0.5))
     exponent = g.Add(g.Floor(log2(g, g.Abs(x))), one)
-    # In two steps, for 2 to the whole exponent may be out of range.
+    # Two steps, because 2 to the power of the whole exponent may be out of range.
     first = g.Floor(g.Mul(exponent, half))
     mantissa = g.Div(g.Div(x, g.Pow(two, first)), g.Pow(two, g.Sub(exponent, first)))
     large, small = g.GreaterOrEqual(g.Abs(mantissa), one), g.Less(g.Abs(mantissa), half)

@@ -1,4 +1,4 @@
-"""torchvision's operators, found by their names: boxes that overlap, regions of pictures, deformable convolutions."""
+"""torchvision's operators, found by name: non-maximum suppression, region pooling, deformable convolutions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from ..rules import torch_op
 
 @torch_op("torchvision::nms")
 def nms(g, dets, scores, iou_threshold):
-    """The places of the boxes that are kept, best score first; boxes are (x1, y1, x2, y2), which need not be turned."""
+    """Return the indices of the boxes that are kept, the best score first; boxes are (x1, y1, x2, y2).
+
+    In torchvision a box with x2 < x1 or y2 < y1 overlaps no other box, but ONNX would swap its corners: such a box is
+    made empty.
+    """
     boxes = g.Unsqueeze(cast(g, dets, torch.float32), [0])
+    first, second = (g.Slice(boxes, np.array([n]), np.array([n + 2]), np.array([2])) for n in (0, 2))
+    boxes = g.Concat(first, g.Max(first, second), axis=2)
     rows = g.Unsqueeze(cast(g, scores, torch.float32), [0, 1])
     most = g.Gather(g.Shape(dets), g.const(np.array([0])), axis=0)
     picked = g.NonMaxSuppression(boxes, rows, most, g.const(np.array([iou_threshold]), ir.DataType.FLOAT))
@@ -46,14 +52,16 @@ def _emit_roi_align(
 
 
 def _split_rois(g: Graph, rois: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The picture that each row (picture, x1, y1, x2, y2) is about, and its box."""
+    """Split rows (image, x1, y1, x2, y2) into the image's index, as int64, and the box."""
     batch = g.Gather(rois, 0, axis=1)
     return cast(g, batch, torch.int64), g.Slice(rois, np.array([1]), np.array([5]), np.array([1]))
 
 
 @torch_op("torchvision::ps_roi_align")
 def ps_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio):
-    """Each bin is read from a group of channels of its own: of all bins of all groups, those that belong together."""
+    """Pool each bin from its own group of channels: all bins are pooled from all groups, and the matching pairs are
+    kept.
+    """
     bins = pooled_height * pooled_width
     every = _emit_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, True)
     count, groups = size(g, rois, 0), quotient(g, size(g, input, 1), bins)
@@ -95,5 +103,5 @@ def _static_length(length: int | ir.Value) -> int:
 
 
 torch_op.gap("averages over bins of whole pixels, which ONNX has no operator for", "torchvision::ps_roi_pool")
-torch_op.gap("boxes that are turned, which ONNX has no operator for", "torchvision::box_iou_rotated")
+torch_op.gap("rotated boxes, which ONNX has no operator for", "torchvision::box_iou_rotated")
 torch_op.gap("torchvision's operators on quantized tensors", "torchvision::qnms", "torchvision::qroi_align")

@@ -1,1 +1,1 @@
-"""Runs PyTorch models, as they are and in float64, and follows them operator by operator."""
+"""Runs PyTorch models, in their own dtypes and in float64, and traces them operator by operator."""

@@ -1,4 +1,4 @@
-"""Depthwise convolutions in float64, for which PyTorch has no kernel: it convolves one channel after another.
+"""Depthwise convolutions in float64: PyTorch has no kernel for them and convolves one channel after another.
 
 Importing this module fills the table of `float64_ops`.
 """
@@ -15,7 +15,7 @@ import torch
 from .float64_ops import DOUBLE
 
 _CACHED = 1 << 18
-"""Bytes that a core keeps in its own cache while the taps go over them."""
+"""Size in bytes of the output block that the taps accumulate into; it fits into a core's own cache."""
 
 
 def _convolution(
@@ -23,7 +23,7 @@ def _convolution(
     dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int, *kernels: bool,
     **out: torch.Tensor,
 ) -> torch.Tensor:  # fmt: skip
-    """PyTorch's own but where every channel is convolved by itself."""
+    """Convolve as PyTorch does, except that depthwise convolutions go through `_depthwise`."""
     rank = weight.dim() - 2
     depthwise = not transposed and 1 < groups == x.shape[1] and weight.shape[1] == 1
     ordinary = x.dtype == weight.dtype == torch.float64 and x.numel() > 0 and min(padding) >= 0
@@ -47,7 +47,7 @@ DOUBLE.update({"aten::convolution": _convolution, "aten::_convolution": _convolu
 def _depthwise(
     x: torch.Tensor, weight: torch.Tensor, sizes: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> torch.Tensor:
-    """Sums over the taps of a kernel, for as many channels at a time as stay in a core's cache."""
+    """Return the sum over the taps of a kernel, computed for as many channels at a time as fit into a core's cache."""
     images, channels = x.shape[:2]
     each, ones = weight.shape[0] // channels, [1] * len(sizes)
     taps = weight.reshape(channels, each, *ones, -1)

@@ -1,7 +1,8 @@
-"""PyTorch's operators whose kernels refuse float64, quantized ones above all, in float64: a verification's reference.
+"""float64 versions of PyTorch's operators whose kernels refuse float64, above all quantized ones.
 
-A quantized tensor stays one, whose integers and scale are exact; what is computed between two of them is computed on
-float64 numbers by PyTorch's float operators and then rounded to the scheme of the result.
+The reference run of a verification uses them. A quantized tensor stays quantized, since its integers and its scale are
+exact. An operator on quantized tensors computes on the float64 numbers that they stand for, by PyTorch's float
+operators, and rounds the result to the scheme of its output.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from ..torch_internals import make_per_channel_quantized_tensor, make_per_tensor
 
 Double = Callable[..., Any]
 DOUBLE: dict[str, Double] = {}
-"""The operators by their name with namespace and without overload."""
+"""The float64 kernels, by operator name with namespace and without overload."""
 
 
 def double_kernel(function: Any) -> Double | None:
-    """What computes an operator overload in float64 in its stead, or None where the operator itself does."""
-    # With a number for an operand the integers hardly change, and PyTorch's kernel needs no float64.
+    """Return the function that replaces an operator's overload in float64; None if the operator itself runs in
+    float64.
+    """
+    # An operator with a number as operand hardly changes the integers, and PyTorch's kernel needs no float64 for it.
     return None if schema_of(function).overload_name.startswith("Scalar") else DOUBLE.get(schema_of(function).name)
 
 
@@ -48,9 +51,10 @@ def _reshape_to_axis(parameter: Any, axis: int | None, like: torch.Tensor) -> An
 
 
 def _round_to_steps(x: Any, scale: Any, zero: Any, low: int, high: int, axis: int | None = None) -> torch.Tensor:
-    """Whole numbers of steps between low and high, in float64.
+    """Return x in whole steps between low and high, in float64.
 
-    The reciprocal of a scale that is computed (one element in a dim) is multiplied with, as in the graph.
+    A computed scale (a tensor of one dim with one element) is applied by multiplying with its reciprocal, as the graph
+    does.
     """
     computed = isinstance(scale, torch.Tensor) and axis is None and scale.dim() == 1
     numbers, scale = x.double(), _reshape_to_axis(scale, axis, x)
@@ -63,7 +67,7 @@ def _dequantize_steps(q: torch.Tensor, scale: Any, zero: Any, axis: int | None =
 
 
 def dequantize_content(x: Any) -> Any:
-    """A quantized tensor as the float64 numbers that it stands for; anything else as it is."""
+    """Return the float64 numbers that a quantized tensor stands for; anything else is returned as it is."""
     if isinstance(x, (list, tuple)):
         return [dequantize_content(t) for t in x]
     if not isinstance(x, torch.Tensor) or not x.is_quantized:
@@ -76,7 +80,7 @@ def dequantize_content(x: Any) -> Any:
 
 
 def quantize_like(x: torch.Tensor, scale: float, zero: int, like: torch.Tensor | torch.dtype) -> torch.Tensor:
-    """float64 numbers as a quantized tensor of the dtype `like`, or of that of a quantized tensor."""
+    """Quantize float64 numbers to the dtype `like`, or to the dtype of the quantized tensor `like`."""
     dtype = like if isinstance(like, torch.dtype) else like.dtype
     integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
     info = torch.iinfo(integers)
@@ -86,7 +90,7 @@ def quantize_like(x: torch.Tensor, scale: float, zero: int, like: torch.Tensor |
 
 @_register_double("aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic")
 def _quantize_per_tensor(x: Any, scale: Any, zero: Any, dtype: Any = None) -> Any:
-    if dtype is None:  # dynamically: (x, dtype, reduce_range)
+    if dtype is None:  # the dynamic overload: (x, dtype, reduce_range)
         low, high = {torch.qint8: (-128, 127), torch.quint8: (0, 255)}[scale]
         return quantize_like(x, *choose_qparams(x, low, high, zero), scale)
     return quantize_like(x, scale, zero, dtype)
@@ -107,7 +111,7 @@ def _dequantize(x: Any) -> Any:
 
 @_register_double("aten::fake_quantize_per_tensor_affine")
 def _fake_quantize_per_tensor(x: Any, scale: Any, zero: Any, low: int, high: int) -> Any:
-    scale = float(scale)  # a constant of the module
+    scale = float(scale)  # the scale is a constant of the module
     return _dequantize_steps(_round_to_steps(x, scale, zero, low, high), scale, zero)
 
 
@@ -121,7 +125,9 @@ def _fused_fake_quantize(
     x: Any, observing: Any, faking: Any, low: Any, high: Any, scale: Any, zero: Any, average: float,
     least: int, most: int, axis: int, per_row: bool = False, symmetric: bool = False,
 ) -> Any:  # fmt: skip
-    """With the observer off, as in a graph; the mask is for training."""
+    """Quantize and dequantize with the observer off, as the graph does; the mask, needed by training only, is all
+    True.
+    """
     at = axis if per_row else None
     scale = scale if per_row else float(scale)
     out = _dequantize_steps(_round_to_steps(x, scale, zero, least, most, at), scale, zero, at) if faking.any() else x
@@ -161,7 +167,7 @@ def _decomposed_choose(x: Any, low: int, high: int, eps: float, dtype: torch.dty
 
 
 def choose_qparams(x: torch.Tensor, low: int, high: int, reduce_range: bool) -> tuple[float, int]:
-    """Scale and zero point for the range of x, as PyTorch's `ChooseQuantizationParams` finds them."""
+    """Return scale and zero point for the range of x, computed as PyTorch's `ChooseQuantizationParams` does."""
     if reduce_range:
         low, high = int(low / 2), int(high / 2)
     least, most = min(float(x.min()), 0.0), max(float(x.max()), 0.0)
@@ -184,7 +190,7 @@ _LEAST_SCALE = float(torch.tensor(6.1e-5))
 
 
 def _reshape_to_rows(x: torch.Tensor, block: Any) -> torch.Tensor:
-    """x in float64 with one block of torchao's a row."""
+    """Return x in float64, reshaped to one row for each of torchao's blocks."""
     return x.double().reshape(-1, int(torch.tensor([int(b) for b in block]).prod()))
 
 
@@ -212,7 +218,10 @@ def _dequantize_affine(x: Any, block: Any, scale: Any, zero: Any, *rest: Any, **
 
 @_register_double("aten::_grouped_mm")
 def _grouped_mm(x: Any, matrices: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
-    """Rows in groups times a matrix each, which PyTorch computes in float32 and below only."""
+    """Multiply each group of rows by its own matrix; PyTorch computes that in float32 and narrower dtypes only.
+
+    Raises `Unsupported` for operands of other ranks.
+    """
     if offs is None or x.dim() != 2 or matrices.dim() != 3:
         raise Unsupported("a grouped product of other than rows with matrices in float64")
     ends = [0, *offs.tolist()]

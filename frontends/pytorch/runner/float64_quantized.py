@@ -1,4 +1,4 @@
-"""PyTorch's quantized layers in float64: the weights unpacked, the float operator, and rounding to the new scheme.
+"""PyTorch's quantized layers in float64: unpack the weights, run the float operator, round to the output's scheme.
 
 Importing this module fills the table of `double`.
 """
@@ -14,7 +14,7 @@ from .float64_ops import DOUBLE, Double, choose_qparams, dequantize_content, qua
 
 
 def _quantized_layer(function: Double, relu: bool = False) -> Double:
-    """A float function of quantized tensors whose last two arguments are the scheme of the result."""
+    """Wrap a float function of quantized tensors; the last two arguments are scale and zero point of the result."""
 
     def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         *tensors, scale, zero = args
@@ -49,7 +49,7 @@ def _linear(x: torch.Tensor, packed: Any) -> torch.Tensor:
 
 
 def _dynamic_layer(function: Double, relu: bool = False) -> Double:
-    """A layer that quantizes its float input by what it finds in it."""
+    """Wrap a layer that quantizes its float input by the range of that input."""
 
     def run(x: torch.Tensor, packed: Any, reduce_range: bool = False) -> torch.Tensor:
         q = quantize_like(x, *choose_qparams(x, 0, 255, reduce_range), torch.quint8)
@@ -68,7 +68,7 @@ def _batch_norm(x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, ep
 
 
 def _half_linear(relu: bool) -> Double:
-    """A linear layer whose weight was rounded to float16 when it was packed."""
+    """Return a linear layer whose weight was rounded to float16 when it was packed."""
 
     def run(x: torch.Tensor, packed: Any) -> torch.Tensor:
         weight, bias = torch.ops.quantized.linear_unpack_fp16(packed)

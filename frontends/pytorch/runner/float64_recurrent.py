@@ -1,4 +1,4 @@
-"""Recurrent layers that quantize as they run, in float64; the arithmetic is that of PyTorch's RNN.cpp.
+"""Dynamically quantized recurrent layers in float64; the arithmetic is that of PyTorch's RNN.cpp.
 
 Importing this module fills the table of `double`.
 """
@@ -15,7 +15,7 @@ from .float64_ops import DOUBLE
 
 Tensors = Sequence[torch.Tensor]
 Step = Callable[[torch.Tensor, torch.Tensor, Tensors], Tensors]
-"""(sums of the input, sums of the state, states) -> new states, the output first."""
+"""A cell: (projected input, projected state, states) -> new states, the output first."""
 
 
 def _lstm(ours: torch.Tensor, theirs: torch.Tensor, states: Tensors) -> Tensors:

@@ -10,33 +10,33 @@ import torch
 
 from convert.activity import advance
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 from ..files.hugging_face import is_hugging_face
 from ..files.loader import load
 
 
 def generate(source: Source, tokens: int, prompt: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray]:
-    """`tokens` [rows, steps] and `scores` [rows, steps, words] of each; raises `Unsupported` for other models.
+    """Return `tokens` [rows, steps] and `scores` [rows, steps, words], and for an encoder-decoder `first` [rows, 1].
 
-    prompt: `words` and `mask` of a decoder, or the inputs of an encoder, of which `first` [rows, 1] is what its decoder
-    has begun with.
+    prompt: `words` and `mask` of a decoder, or the inputs of an encoder. `first` holds the tokens that the decoder
+    started with. Raises `Unsupported` for models of other libraries than transformers.
     """
     if not is_hugging_face(source):
         raise Unsupported("only models of transformers generate")
     from transformers import GenerationConfig, GenerationMixin
 
     model = load(source, options)
-    vars(model).pop("forward", None)  # the one that was made for capture
-    # Nothing ends a row, and nothing is done to scores: what is compared is the model.
+    vars(model).pop("forward", None)  # remove the forward that was made for capture
+    # No token ends a row and no processor changes the scores, because the model itself is compared.
     plain = GenerationConfig(max_new_tokens=tokens, do_sample=False, num_beams=1, pad_token_id=0, use_cache=True)
     names = {"words": "input_ids", "mask": "attention_mask"} if "words" in prompt else {}
     if not names:
         plain.decoder_start_token_id = model.generation_config.decoder_start_token_id
     model.generation_config = plain
     with torch.no_grad():
-        # Not the model's own: Whisper's adds tokens of languages and tasks, and cuts sound into pieces.
+        # The model's own generate is not used: Whisper's adds tokens for languages and tasks, and splits the audio.
         generate_plainly: Any = GenerationMixin.generate
         found = generate_plainly(
             model,
@@ -52,15 +52,15 @@ def generate(source: Source, tokens: int, prompt: Mapping[str, np.ndarray], opti
 
 
 class _Count:
-    """Is told of the prompt, and of each token, by transformers."""
+    """A streamer: transformers calls it with the prompt and with each token."""
 
     def __init__(self, tokens: int) -> None:
         self.tokens, self.done = tokens, -1
 
     def put(self, value: Any) -> None:
-        """Before the first step the prompt, then the token of each row."""
+        """Count a step; called with the prompt before the first step, then with the token of each row."""
         self.done += 1
         advance(self.done, self.tokens)
 
     def end(self) -> None:
-        """After the last."""
+        """Do nothing; called after the last step."""

@@ -1,4 +1,4 @@
-"""Control flow of PyTorch in eager mode, for the modes that have to see the operators of its bodies."""
+"""Runs control flow operators in eager mode such that dispatch modes see the operators of their bodies."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..torch_internals import is_higher_order, pytree
 
 @contextmanager
 def uncompiled_control_flow() -> Iterator[None]:
-    """Inside the block `torch.cond` and its like call their operators as they are.
+    """Within the context, `torch.cond` and similar functions call their operators without compiling them.
 
-    In eager mode PyTorch compiles them first, where it meets no mode, and gives up after a few shapes.
+    PyTorch's eager mode compiles them first, if no mode is active there, and gives up after a few shapes.
     """
     compile_function = torch.compile
 
@@ -32,10 +32,10 @@ def uncompiled_control_flow() -> Iterator[None]:
 
 
 def run_higher_order(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The outputs of one call of a higher-order operator, whose bodies are run as Python functions.
+    """Return the outputs of one call of a higher-order operator, whose bodies run as Python functions.
 
-    The meaning of each operator is that of its `CompositeExplicitAutograd` implementation in
-    `torch/_higher_order_ops`. Raises `Unsupported` for one that is not known here.
+    Each operator does what its `CompositeExplicitAutograd` implementation in `torch/_higher_order_ops` does. Raises
+    `Unsupported` for an operator that is not listed here.
     """
     if name not in _OPERATORS:
         raise Unsupported(f"{name} does not run in float64")
@@ -61,7 +61,7 @@ def _while_loop(
 def _scan(
     combine_fn: Callable[..., Any], init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = ()
 ) -> Any:
-    """The last values of what is carried, then the rows of each output, stacked along the first axis."""
+    """Return the last values of what is carried, then the outputs of all steps, stacked along the first axis."""
     carried, rows = list(init), []
     for i in range(len(xs[0])):
         made = list(combine_fn(*carried, *(x[i] for x in xs), *additional_inputs))

@@ -1,4 +1,4 @@
-"""Runs PyTorch models with named arrays, as they are or in float64."""
+"""Runs PyTorch models on named arrays, in their own dtypes or in float64."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from convert.errors import BadInput, Unsupported
-from convert.options import InputSpec, Options
-from convert.source import Source
+from convert.request.options import InputSpec, Options
+from convert.request.source import Source
 
 from ..common.dtypes import TORCH_DTYPES, onnx_dtype
 from ..common.locate import TORCH
@@ -60,12 +60,12 @@ Feed = Mapping[str, np.ndarray]
 def run(
     source: Source, feeds: Sequence[Feed], precision: str, options: Options, *, as_used: bool = False
 ) -> list[dict[str, np.ndarray]]:
-    """Return outputs by name for each feed (arrays by input name). An object in memory is left as it was.
+    """Return the outputs by name for each feed (arrays by input name). An object in memory is left unchanged.
 
-    as_used: run it as those who load the artefact do. An exported program refuses sizes that it does not hold for, and
-    a TorchScript program runs in the mode that it was saved in; else it is put into eval mode.
+    as_used: run the model as users of the artefact do. An exported program then refuses sizes for which its guards
+    fail, and a TorchScript program runs in the mode in which it was saved; otherwise it is put into eval mode.
     """
-    if is_hugging_face(source):  # its forward has the inputs that are asked for
+    if is_hugging_face(source):  # forward takes the inputs in the feed
         feeds = [{parameter_name(name): array for name, array in feed.items()} for feed in feeds]
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     keep_mode = as_used and source.kind in _SCRIPTS
@@ -85,21 +85,22 @@ def run(
                 outputs = call(tensors)
                 results.append({name: _as_array(widened_output(value, narrow)) for name, value in outputs.items()})
             except AssertionError as error:
-                if double and "float64" in str(error):  # torchao's tensors compute above what `Float64Mode` sees
+                # torchao's tensors compute above the level that `Float64Mode` sees
+                if double and "float64" in str(error):
                     raise Unsupported(f"the source does not run in float64: {error}") from error
                 raise
     return results
 
 
 _SCRIPTS = ("torchscript", "torchscript-object")
-"""Kinds that are deployed in the mode that they have; a Python module is put into eval mode by whoever runs it."""
+"""The kinds that are deployed in the mode that they have; users of a Python module put it into eval mode."""
 
 _kept: list[tuple[Any, ExportedProgram, dict[str, tuple[int, torch.Tensor | None]]]] = []
-"""The program that this process has run last in its own dtypes, and its tensors as they were before."""
+"""The program that this process last ran in its own dtypes, and its tensors as they were before that run."""
 
 
 def _loaded(source: Source, options: Options, *, double: bool, keep_mode: bool) -> Any:
-    """What is in the source. A program that has changed nothing of its own is loaded once for both precisions."""
+    """Load the source. A program whose run changed none of its own tensors is loaded once for both precisions."""
     kept = _kept.pop() if _kept else (None, None, None)
     if source.path is None or not source.path.is_file():
         return load(source, options, keep_mode=keep_mode)
@@ -114,7 +115,10 @@ def _loaded(source: Source, options: Options, *, double: bool, keep_mode: bool) 
 
 
 def _tensors_now(program: ExportedProgram) -> dict[str, tuple[int, torch.Tensor | None]]:
-    """How often each tensor was written to, and what buffers hold: a batch norm that trains does not count."""
+    """Return the write count of each tensor and the content of each buffer.
+
+    The content matters because a batch norm in training mode writes to its buffers without a count.
+    """
     buffers = dict(program.named_buffers())
     content = {name: tensor.clone() for name, tensor in buffers.items()}
     return {name: (writes_to(tensor), content.get(name)) for name, tensor in _own_tensors(program).items()}
@@ -136,14 +140,14 @@ def _is_as_before(program: ExportedProgram, before: Mapping[str, tuple[int, torc
 def named_call(
     thing: Any, double: bool, owned: bool, fixed: Mapping[str | int, Any], *, guards: bool = False
 ) -> tuple[Callable[[dict[str, torch.Tensor]], Any], torch.nn.Module | None]:
-    """A function of inputs by name that gives outputs by name, and the module behind it if there is one.
+    """Return a function from inputs by name to outputs by name, and the module behind it if there is one.
 
-    The module is a copy in float64 if that is asked.
+    With `double`, the module is a copy in float64, or the module itself if it is `owned`.
     """
     if isinstance(thing, ExportedProgram):
         module: torch.nn.Module = thing.module(check_guards=guards)
         module = widened_module(module, owned) if double else module
-        # Such a module refuses eval(): its mode was settled when it was captured.
+        # Such a module refuses eval(), because its mode was fixed when it was captured.
         names = thing.graph_signature.user_inputs
         return _stateful_call(lambda tensors: call_program(thing, module, tensors), module, names), None
     if isinstance(thing, torch.jit.ScriptFunction):
@@ -157,7 +161,7 @@ def named_call(
 
     def call(tensors: dict[str, torch.Tensor]) -> Any:
         args, kwargs = arrange_arguments(module, tensors)
-        # PyTorch writes where the places of a sparse tensor point, beyond its memory too.
+        # PyTorch writes to the indices of a sparse tensor unchecked, even outside its memory.
         with torch.sparse.check_sparse_tensor_invariants(True):
             return call_with_gradients_if_asked(module, args, kwargs)
 
@@ -165,7 +169,7 @@ def named_call(
 
 
 def _copied(module: torch.nn.Module) -> torch.nn.Module:
-    """A deep copy; of sparse tensors, which deepcopy does not take, a clone each."""
+    """Return a deep copy; sparse tensors are cloned, because deepcopy does not take them."""
     memo: dict[int, Any] = {}
     for part in module.modules():
         for tensor in (*own_parameters(part).values(), *own_buffers(part).values(), *part.__dict__.values()):
@@ -178,7 +182,7 @@ def _copied(module: torch.nn.Module) -> torch.nn.Module:
 def _stateful_call(
     call: Callable[[dict[str, torch.Tensor]], Any], module: torch.nn.Module, names: Iterable[Any]
 ) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
-    """`call` with the inputs that are buffers put into the module, and their new values among the outputs."""
+    """Wrap `call`: inputs that are buffers are set in the module, and their new values are added to the outputs."""
     buffers = {
         name: path for path, name in state_inputs((path for path, _ in module.named_buffers()), [*names]).items()
     }
@@ -194,14 +198,14 @@ def _stateful_call(
 
 
 def widened_module(module: torch.nn.Module, owned: bool) -> torch.nn.Module:
-    """The module in float64: itself if it is `owned`, else a copy."""
+    """Return the module in float64: itself if it is `owned`, else a copy."""
     return (module if owned else _copied(module)).double()
 
 
 def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.ScriptModule:
-    """The module with its constants widened too, which are its weights if it is frozen."""
+    """Return the module in float64, its constants included, which hold the weights if it is frozen."""
     if not owned:
-        # A copy would share its code, and so its constants, with the original.
+        # A copy would share its code with the original, and the constants with the code.
         file = io.BytesIO()
         torch.jit.save(module, file)
         file.seek(0)
@@ -216,9 +220,11 @@ def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.Sc
 def _stateful_script(
     script: Any, arguments: Sequence[Any], fixed: Mapping[str | int, Any]
 ) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
-    """A call with the inputs that are attributes put into the module, and their new values among the outputs."""
+    """Wrap `script`: inputs that are attributes are set in the module, and their new values are added to the
+    outputs.
+    """
 
-    # Fused kernels that programs take without gradients are not what is converted.
+    # Without gradients, programs choose fused kernels, which are not the ones that are converted.
     gradients = chooses_kernels_by_gradients(script)
 
     def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
@@ -244,12 +250,15 @@ def _stateful_script(
 
 
 def _asking_for_gradients(tensor: torch.Tensor) -> torch.Tensor:
-    """As another layer gives it, which a program may write to: a frozen one has no weight that asks for them."""
+    """Return an input that requires gradients and is no leaf, so that the program may write to it.
+
+    A layer before the program would give such a tensor. A frozen program has no weight that requires gradients.
+    """
     return tensor.detach().requires_grad_().clone() if tensor.is_floating_point() else tensor
 
 
 def _argument_inputs(arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> list[str]:
-    """The inputs that are arguments of forward, or parts of one."""
+    """Return the names of the inputs that are arguments of forward, or parts of one."""
     names = [a.name for a in arguments]
     return [t for t in tensors if t in names or any(t.startswith(f"{n}_") for n in names)]
 
@@ -257,13 +266,13 @@ def _argument_inputs(arguments: Sequence[Any], tensors: Mapping[str, torch.Tenso
 def _call_script(
     script: Any, arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor], fixed: Mapping[str | int, Any]
 ) -> dict[str, Any]:
-    """Call with the structure that the declared types of the arguments have, those with a fixed value besides."""
+    """Call `script` with arguments of their declared types; `fixed` holds values that are not inputs."""
     values = script_values(arguments, fixed)
     names = {a.name for a in arguments}
     found = [(a, argument_of(a.name, names, tensors)) for a in arguments]
     given = {a.name: as_declared_type(value, a.type) for a, value in found if value is not None}
     given |= values
-    # By place as far as that goes: hooks are given what is, and nothing of what is named.
+    # As many arguments as possible go by position: hooks receive those, and none of the named ones.
     named = [a.name for a in arguments]
     count = next((place for place, name in enumerate(named) if name not in given), len(named))
     placed = [given.pop(name) for name in named[:count]]
@@ -271,7 +280,10 @@ def _call_script(
 
 
 def call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """Call with the structure that the program was captured with; its constant inputs are filled in."""
+    """Call with the structure of arguments that the program was captured with, constant inputs included.
+
+    Raises `BadInput` for an input that was not given.
+    """
     leaves = []
     for spec in program.graph_signature.input_specs:
         if spec.kind.name != "USER_INPUT":
@@ -287,9 +299,10 @@ def call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Map
 
 
 def tensor_of_feed(array: np.ndarray, double: bool) -> torch.Tensor:
-    """An input as PyTorch takes it, in float64 if `double` and it is floating."""
+    """Return an input as a tensor, in float64 if `double` and if its dtype is floating."""
     wider = _WIDER.get(TORCH_DTYPES[ir.DataType.from_numpy(array.dtype)]) if double else None
-    # Widened in numpy: inside `all_in_double` PyTorch would widen the dtype that the bytes of a bfloat16 are read as.
+    # Widen in numpy: under `all_in_double`, PyTorch would also widen the dtype as which it reads the bytes of a
+    # bfloat16.
     return tensor_from(array if wider is None else array.astype(onnx_dtype(wider).numpy()))
 
 
@@ -313,7 +326,10 @@ _LIMITS = {
     getattr(torch.finfo(torch.float64), limit): getattr(torch.finfo(torch.float32), limit)
     for limit in ("eps", "tiny", "max", "min")
 }
-"""What a program takes from `torch.finfo(x.dtype)`, as norms do for their epsilon: float32 is what is deployed."""
+"""The limits that a program reads from `torch.finfo(x.dtype)`, as norms do for their epsilon.
+
+The deployed program has float32, so the limits of float64 are replaced by those of float32.
+"""
 
 
 def _widen(value: Any) -> Any:
@@ -325,9 +341,9 @@ def _widen(value: Any) -> Any:
 
 
 class Float64Mode(TorchDispatchMode):
-    """Runs every operator in float64: dtypes asked for, tensors read and tensors made are widened.
+    """Runs every operator in float64: widens requested dtypes, operands and results.
 
-    It works below modules, exported programs and the TorchScript interpreter alike.
+    It works below modules, and so for exported programs and the TorchScript interpreter alike.
     """
 
     supports_higher_order_operators = True
@@ -335,26 +351,27 @@ class Float64Mode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = pytree.tree_map(_widen, (args, kwargs or {}))
         if isinstance(func, HigherOrderOperator):
-            with self:  # what it calls is widened as well
+            with self:  # the operators that it calls are widened as well
                 return run_higher_order(func.name(), args, kwargs)
         return pytree.tree_map(_widen, (double_kernel(func) or func)(*args, **kwargs))
 
 
 class _Float32Literals(TorchFunctionMode):
-    """Keeps tensors that are made of Python's numbers at the float32 values that the deployed program has."""
+    """Rounds tensors that are made of Python numbers to the float32 values that the deployed program has."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         made = func in (torch.tensor, torch.as_tensor) and not isinstance(args[0] if args else None, torch.Tensor)
         asked = (kwargs or {}).get("dtype")
-        # `dtype=x.dtype` is float32 in the deployed program, and float64 here only because x was widened.
+        # `dtype=x.dtype` is float32 in the deployed program, and is float64 here only because x was widened.
         if made and result.dtype == torch.float64 and (asked is None or not _names_double(sys._getframe(1))):
-            return torch.from_numpy(result.numpy().astype(np.float32).astype(np.float64))  # below the modes
+            # numpy computes outside the modes
+            return torch.from_numpy(result.numpy().astype(np.float32).astype(np.float64))
         return result
 
 
 def _names_double(frame: Any) -> bool:
-    """True where the line that makes a tensor, or the function around it, names float64."""
+    """Return whether the line that makes a tensor, or the function around it, names float64."""
     while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED):
         frame = frame.f_back
     return frame is not None and bool({"float64", "double"} & {*frame.f_code.co_names, *frame.f_code.co_consts})
@@ -364,7 +381,7 @@ _SKIPPED = (__file__, TORCH)
 
 
 class TorchaoFloat64Mode(TorchFunctionMode):
-    """torchao's operators are written in Python above the dispatcher and refuse float64: they are met one level up."""
+    """Replaces torchao's operators, which refuse float64, above the dispatcher, because they are written in Python."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = packet_name(func) if isinstance(func, OpOverloadPacket) else str(func)
@@ -375,7 +392,7 @@ class TorchaoFloat64Mode(TorchFunctionMode):
 
 @contextmanager
 def all_in_double() -> Iterator[None]:
-    """Everything floating is float64 inside the block: operands, results, and what integers divided give."""
+    """Within the context everything floating is float64: operands, results, and quotients of integers."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

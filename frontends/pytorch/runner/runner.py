@@ -1,4 +1,4 @@
-"""Runs PyTorch models, as they are or with everything floating widened to float64."""
+"""Runs PyTorch models in their own dtypes, or with everything floating widened to float64."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convert.extras import install_command
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 if TYPE_CHECKING:
-    from convert.runners.generation import EncoderGeneration, Generation
-    from convert.runners.trace import Trace
+    from convert.runtimes.generation import EncoderGeneration, Generation
+    from convert.runtimes.trace import Trace
 
 KINDS: Sequence[str] = (
     "torch-module", "torch-state-dict", "safetensors", "hf-folder", "torchscript", "torch-export",
@@ -23,16 +23,16 @@ KINDS: Sequence[str] = (
 
 
 def available() -> str:
-    """Empty if PyTorch is installed, else what is missing."""
+    """Return an empty string if PyTorch is installed, else the name of what is missing."""
     return "" if importlib.util.find_spec("torch") else f"torch is not installed ({install_command('torch')})"
 
 
 def run(
     source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
 ) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each dict of inputs; the module is left as it was.
+    """Return the outputs for each dict of inputs; the module is left unchanged.
 
-    `precision` float64 runs a copy with everything floating widened.
+    The `precision` "float64" runs a copy with everything floating widened.
     """
     from .run import run as run_source
 
@@ -42,9 +42,9 @@ def run(
 def run_as_used(
     source: Source, feeds: Sequence[Mapping[str, np.ndarray]], options: Options
 ) -> dict[str, list[dict[str, np.ndarray]]]:
-    """Return the outputs of the artefact as those who load it run it.
+    """Return the outputs of the artefact, run as its users run it.
 
-    An exported program holds its conditions on sizes against what it is fed; TorchScript runs in the mode of its file.
+    An exported program checks its guards on the sizes of the inputs; TorchScript runs in the mode of its file.
     """
     from .run import run as run_source
 
@@ -52,7 +52,7 @@ def run_as_used(
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
-    """One run in float64, operator by operator, with a summary of every value."""
+    """Run the source once in float64, operator by operator; return a summary of every value."""
     from .trace import trace as trace_source
 
     return trace_source(source, feed, options)
@@ -61,7 +61,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
 def generate(
     source: Source, how: Generation | EncoderGeneration, prompt: Mapping[str, np.ndarray], options: Options
 ) -> dict[str, np.ndarray]:
-    """Greedy generation by transformers' `generate`. Raises `Unsupported` for models of others."""
+    """Generate greedily by transformers' `generate`. Raises `Unsupported` for models of other libraries."""
     from .generate import generate as generate_source
 
     return generate_source(source, how.tokens, prompt, options)

@@ -1,4 +1,4 @@
-"""Runs a captured program operator by operator in float64 and keeps a summary of every value, to find a defect."""
+"""Runs a captured program operator by operator in float64 and summarizes every value, to locate a defect."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch.export import ExportedProgram
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from convert.errors import Location, Unsupported, UsageError
-from convert.options import Options
-from convert.report import Report
-from convert.runners.trace import Summary, Trace, TraceStep, summarize
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.trace import Summary, Trace, TraceStep, summarize
 
 from ..common.complexes import takes_complex
 from ..common.locate import Locator
@@ -28,10 +28,11 @@ from .run import all_in_double, call_program, named_call, tensor_of_feed, widene
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
-    """One run in float64: of the program that torch.export captures, in its dialect before decomposition.
+    """Run the program that torch.export captures, before its decomposition, once in float64; return a summary of each
+    value.
 
-    What is TorchScript, changes its state or cannot be captured runs as it is, and the kernels that it calls are
-    watched: those know no module and no line. Raises `Unsupported` for complex inputs.
+    TorchScript, and a module that changes its state or cannot be captured, runs as it is: the trace then consists of
+    the kernels that it calls, which know no module and no source line. Raises `Unsupported` for complex inputs.
     """
     from ..files.loader import load
 
@@ -55,7 +56,7 @@ def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Ex
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
         return None
     examples = dict[str | int, np.ndarray](feed.items())
-    try:  # with these very inputs, so that it takes the path that they take
+    try:  # capture with these very inputs, so that it takes the same path
         return capture(thing, replace(options, inputs=(), examples=examples), Report("trace")).program
     except (Unsupported, UsageError):
         return None
@@ -70,7 +71,7 @@ def _trace_kernels(thing: Any, feed: Mapping[str, np.ndarray], options: Options)
 
 
 class _KernelRecorder(TorchDispatchMode):
-    """Records every kernel that gives floating tensors, below modules and TorchScript's interpreter alike."""
+    """Records every kernel that returns floating tensors, below modules and below TorchScript's interpreter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +94,9 @@ class _KernelRecorder(TorchDispatchMode):
 
 
 class _NodeRecorder(torch.fx.Interpreter):
-    """An interpreter that summarizes what every node gives, when it gives it: an operator in place changes it later."""
+    """Interprets a graph and summarizes each node's result at once, because an in-place operator may change it
+    later.
+    """
 
     def __init__(self, module: torch.nn.Module) -> None:
         assert isinstance(module, torch.fx.GraphModule)
@@ -102,12 +105,12 @@ class _NodeRecorder(torch.fx.Interpreter):
         self.locate = Locator(module.graph, set())
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module itself would be called with."""
+        """Run the graph with the arguments of the module itself."""
         leaves = pytree.arg_tree_leaves(*args, **kwargs)
         return self.run(*leaves, enable_io_processing=False)
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run the node, and record it."""
+        """Run the node and record its result."""
         result = super().run_node(n)
         values = self._values(n.name, result)
         self.trace.values |= values

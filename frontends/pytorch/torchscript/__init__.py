@@ -1,1 +1,1 @@
-"""From a TorchScript graph to the shared graph: values, containers, branches, loops, state."""
+"""Converts a TorchScript graph to the shared graph: values, containers, branches, loops, state."""

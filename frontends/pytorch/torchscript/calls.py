@@ -1,4 +1,6 @@
-"""Calls of ATen operators in a TorchScript program: folded where all is known, else lowered by the shared rules."""
+"""Calls of ATen operators in a TorchScript program: folded if all arguments are known, else lowered by the shared
+rules.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from .values import UNKNOWN, List, Number, Tensor, TensorState, View, has_unknow
 
 @cache
 def schema_of(text: str) -> torch.FunctionSchema | None:
-    """The schema that a node prints, taken apart; None for nodes without one."""
+    """Parse the schema that a node prints; None for nodes without one."""
     if not text or text.startswith("(no schema)") or "..." in text:
         return None
     return parse_schema(text)
@@ -40,7 +42,7 @@ def _has_tensors(text: str) -> bool:
 
 
 def call_operator(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """The result of an operator; several ones as a tuple."""
+    """Return the result of an operator; several results as a tuple."""
     kind, text = node.kind(), node.schema()
     if kind in inspect.IGNORED:
         walk.seeded = walk.seeded or kind == "aten::manual_seed"
@@ -60,7 +62,7 @@ def call_operator(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _note_missing_rule(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """Behind an operator without a rule only missing rules are noted."""
+    """Note a missing rule and return UNKNOWN; after an operator without a rule nothing else is evaluated."""
     kind, schema = node.kind(), schema_of(node.schema())
     if schema is not None:
         key = key_of(schema.name, schema.overload_name)
@@ -87,7 +89,7 @@ def _call_on_numbers(walk: Walk, node: Any, schema: torch.FunctionSchema, args: 
 
 
 _ENUMS: dict[str, Callable[[Any, Any], bool]] = {"aten::eq": lambda a, b: a is b, "aten::ne": lambda a, b: a is not b}
-"""What a program does with members of an Enum, which PyTorch's operators do not take from Python."""
+"""Comparisons of Enum members, which PyTorch's operators do not take from Python."""
 
 
 # -- operators on tensors ---------------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ def _wrap_result(
     contents: list[Any],
     at: Location,
 ) -> Any:
-    """The `index`-th result of an operator as a value of the program."""
+    """Return the `index`-th result of an operator as a value of the program."""
     returned = schema.returns[index]
     kind = str(returned.type)
     if result is None:
@@ -145,7 +147,7 @@ def _wrap_result(
         return tensor
     if kind == "List[Tensor]":
         items = []
-        result = [result] if isinstance(result, ir.Value) else result  # a node with one output gives it alone
+        result = [result] if isinstance(result, ir.Value) else result  # a node with one output returns the value itself
         shapes = example if isinstance(example, (list, tuple)) else [None] * len(result)
         for place, (item, shape) in enumerate(zip(result, shapes, strict=False)):
             tensor = walk.tensor(annotate_result(walk, item, shape, at), shape)
@@ -166,14 +168,18 @@ def _wrap_result(
 
 
 def _aliased_argument(schema: torch.FunctionSchema, args: list[Any], place: int = 0) -> Tensor | None:
-    """The argument whose memory the result shares, as the schema says or `views.is_silent`: for a list by its place."""
+    """Return the argument whose memory the result shares, according to the schema or `views.is_silent`; None if there
+    is none.
+
+    If the argument is a list of tensors, the result shares the memory of the item at `place`.
+    """
     for argument, value in zip(schema.arguments, args, strict=False):
         if argument.alias_info is not None and not argument.alias_info.is_write and isinstance(value, Tensor):
             return value
     if not views.is_silent(schema.name.removeprefix("aten::"), args):
         return None
     lists = [a.state for a in args[:2] if isinstance(a, List) and isinstance(a.state, tuple)]
-    lists = [items for items in lists if all(isinstance(i, Tensor) for i in items)]  # and not the sizes of pieces
+    lists = [items for items in lists if all(isinstance(i, Tensor) for i in items)]  # lists of sizes do not matter here
     tensors = [a for a in (lists[0][place : place + 1] if lists else args) if isinstance(a, Tensor)]
     return tensors[0] if tensors else None
 
@@ -214,7 +220,7 @@ def _has_copy_argument(schema: torch.FunctionSchema, contents: list[Any]) -> boo
 
 
 def annotate_result(walk: Walk, result: Any, example: Any, at: Location) -> Any:
-    """Give a result the dtype that PyTorch gives it, and the rank where ONNX inference lost it."""
+    """Cast a result to the dtype that PyTorch gives it, and set its rank if ONNX inference lost it."""
     if not isinstance(result, ir.Value) or not isinstance(example, torch.Tensor):
         return result
     if result.dtype is None:
@@ -232,7 +238,9 @@ def annotate_result(walk: Walk, result: Any, example: Any, at: Location) -> Any:
 def _call_in_place(
     walk: Walk, schema: torch.FunctionSchema, args: list[Any], contents: list[Any], example: Any, at: Location
 ) -> Tensor:
-    """An operator that writes to its first argument: the functional one, and its result in the argument's place."""
+    """Evaluate the functional counterpart of an in-place operator and write the result to the first argument, which is
+    returned.
+    """
     tensor, name = args[0], schema.name.removeprefix("aten::")
     if name in views.RESHAPED_IN_PLACE:
         result = evaluate(walk, schema, contents, at)
@@ -267,7 +275,10 @@ def _reshape_in_place(
     contents: list[Any],
     at: Location,
 ) -> None:
-    """The tensor becomes a view of what it was; views that were made of it before are certain only until a write."""
+    """Turn the tensor into a view of its former self; views made of it before cannot be read after the next write.
+
+    Raises `Unsupported` inside a branch or loop in which the tensor was not made.
+    """
     if walk.memory.scope != tensor.scope:
         raise Unsupported("a tensor changes its shape in place inside a branch or loop that depends on data")
     before = Tensor(tensor.state, tensor.view, tensor.scope)

@@ -1,7 +1,7 @@
-"""Runs a TorchScript program with a clock in each of its loops: nothing else can end one, in a program of the user's.
+"""Runs a TorchScript program with a clock in each of its loops: nothing else can stop a loop of the user's program.
 
-Its interpreter takes no signal and looks at no flag, and a process of its own would not see what the program has
-registered. So a copy of the graph is run, in which each round of a loop asks whether the time is over.
+TorchScript's interpreter reacts to no signal and checks no flag, and another process would lack what the program has
+registered. So a copy of the graph runs, in which each iteration of a loop checks the time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import torch
 from ..torch_internals import FloatType, function_of_graph, script_object
 
 OVER = "its time is over, at a round of a loop of"
-"""What the error of a program says that was ended."""
+"""The message of the error that stops a program."""
 
 _NAMESPACE = "convert_clock"
 _LIBRARY = torch.library.Library(_NAMESPACE, "DEF")
-_LIBRARY.define("look(float end) -> ()", alias_analysis="CONSERVATIVE")  # else it is taken out, as it gives nothing
+# otherwise passes would remove the operator, which returns nothing
+_LIBRARY.define("look(float end) -> ()", alias_analysis="CONSERVATIVE")
 
 
 def _look(end: float) -> None:
@@ -32,11 +33,12 @@ _LIBRARY.impl("look", _look, "CompositeExplicitAutograd")
 
 
 def run_with_clock(module: Any, args: tuple[Any, ...], named: Mapping[str, Any], seconds: float) -> Any:
-    """What the module gives. Raises what it raises, and `RuntimeError` that says `OVER` when the time is over.
+    """Return the result of the module. Raises its errors, and `RuntimeError` with `OVER` when the time is over.
 
-    A program without loops, and what is no TorchScript, is run as it is. A single operator is not interrupted.
+    A program without loops, or a module that is no TorchScript, runs without a clock. A single operator is not
+    interrupted.
     """
-    graph = getattr(module, "inlined_graph", None)  # a copy, with what the methods call written out
+    graph = getattr(module, "inlined_graph", None)  # a copy with all methods inlined
     if graph is None or seconds == math.inf or not any(_loops(graph)):
         return module(*args, **named)
     end = graph.create("prim::Constant", [], 1)
@@ -52,17 +54,17 @@ def run_with_clock(module: Any, args: tuple[Any, ...], named: Mapping[str, Any],
 
 
 def _in_order(module: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Any]:
-    """The arguments of a call by their places."""
+    """Yield the arguments of a call by position."""
     owned = isinstance(module, torch.jit.ScriptModule)
     function: Any = module.forward if owned else module
-    wanted = function.schema.arguments[owned:]  # the module itself is the first, whatever the program calls it
+    wanted = function.schema.arguments[owned:]  # the module itself comes first, whatever its name in the program
     yield from args
     for argument in wanted[len(args) :]:
         yield named.get(argument.name, argument.default_value)
 
 
 def _loops(block: Any) -> Iterator[Any]:
-    """The loops of a graph, and of the blocks in it."""
+    """Yield the loops of a graph and of its nested blocks."""
     for node in block.nodes():
         if node.kind() == "prim::Loop":
             yield node

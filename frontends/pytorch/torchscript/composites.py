@@ -1,4 +1,4 @@
-"""Operators that PyTorch itself writes with others, and that have no rule: taken apart by PyTorch, on examples."""
+"""Operators without a rule that PyTorch composes of others: decomposed by PyTorch, on examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..common.values import is_scalar, torch_dtype
 from ..torch_internals import TorchDispatchMode, has_kernel, operator_of, pytree, schema_of
 
 _LONGER = 3
-"""By how much a dim that is not known is longer in the second example."""
+"""In the second example an unknown dim is longer by this number."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Step:
 
 @cache
 def is_composite(schema: torch.FunctionSchema) -> bool:
-    """True for an operator whose only kernel calls others, for every kind of tensor."""
+    """Return whether an operator's only kernel calls other operators, for every kind of tensor."""
     name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     return bool(has_kernel(name, "CompositeImplicitAutograd")) and not schema.is_mutable
 
@@ -50,14 +50,15 @@ def run_taken_apart(
     contents: list[Any],
     evaluate: Callable[[torch.FunctionSchema, list[Any]], Any],
 ) -> Any:
-    """What the operators give that `schema` is made of, by `evaluate`, for contents of tensors and known values.
+    """Return the result of the operators of which `schema` is composed, computed by `evaluate` on `contents`.
 
-    They are recorded on examples of two sizes, and on dims of one element where it takes these. Raises `Unsupported`
-    where they give other operators or other numbers: sizes decide there what is done, and hold for the examples alone.
+    PyTorch runs the operator on examples of two sizes, and on dims of length 1 if it takes those. Raises `Unsupported`
+    if the recordings differ in their operators or numbers: then sizes decide what is computed, and each recording holds
+    for its example only.
     """
     first, second, single = (_record(g, schema, contents, longer) for longer in (0, _LONGER, -1))
     if first is None or second is None or first != second or single not in (None, first):
-        raise Unsupported("no PyTorch rule for this operator, whose parts hang on sizes")
+        raise Unsupported("no PyTorch rule for this operator, whose decomposition depends on sizes")
     steps, output = first
     values: list[Any] = list(_tensors(contents))
     for step in steps:
@@ -84,7 +85,7 @@ def _filled(arguments: Any, values: list[Any]) -> Any:
 
 
 def _record(g: Graph, schema: torch.FunctionSchema, contents: list[Any], longer: int) -> tuple[list[Step], Any] | None:
-    """The steps and the result of an operator on examples; None where there are none."""
+    """Return the steps and the result of an operator, recorded on examples; None if it fails on them."""
     recorder = _Recorder()
     try:
         examples = [_example(g, c, longer) for c in contents]
@@ -97,7 +98,7 @@ def _record(g: Graph, schema: torch.FunctionSchema, contents: list[Any], longer:
             result = op(*examples[:split], **named)
         return recorder.steps, recorder.shown(result)
     except Exception:
-        # Whatever goes wrong on the meta device, or with sizes that were only guessed: there is no recording.
+        # Whatever fails on the meta device, or with guessed sizes, only means that there is no recording.
         return None
 
 
@@ -123,7 +124,7 @@ class _State:
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes down each operator that is called."""
+    """Records each operator that is called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,14 +132,14 @@ class _Recorder(TorchDispatchMode):
         self.state = _State()
 
     def add(self, tensor: torch.Tensor) -> int:
-        """The number of a tensor, which is kept so that no other gets its id."""
+        """Return the number of a tensor, which is kept so that no other tensor gets its id."""
         number = self.state.numbers.setdefault(id(tensor), len(self.state.kept))
         if number == len(self.state.kept):
             self.state.kept.append(tensor)
         return number
 
     def shown(self, value: Any) -> Any:
-        """A value with the places of its tensors; raises KeyError for a tensor from elsewhere."""
+        """Return a value with a `Place` for each tensor; raises KeyError for a tensor that was not recorded."""
         if isinstance(value, torch.Tensor):
             return Place(self.state.numbers[id(value)])
         if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Lists, tuples, dicts and strings of a TorchScript program: kept as Python's while their length is known."""
+"""Lists, tuples, dicts and strings of a TorchScript program: Python objects while their length is known."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .types import is_instance
 from .values import UNKNOWN, Dict, List, Number, RunTimeText, Sequence, Tensor, has_unknown, is_known
 
 Container = Callable[[Walk, Any, list[Any]], Any]
-"""Returns NotImplemented where the arguments are not containers after all: the operator is one on tensors then."""
+"""A rule for containers; it returns NotImplemented if the arguments are tensors after all."""
 
 
 def _make_list(walk: Walk, items: Any) -> List:
@@ -38,7 +38,7 @@ def _make_list(walk: Walk, items: Any) -> List:
 def _unpack_items(walk: Walk, node: Any, args: list[Any]) -> Any:
     items = args[0] if isinstance(args[0], tuple) else args[0].state
     if isinstance(items, Sequence):
-        # PyTorch raises an exception where there are more or less of them.
+        # PyTorch raises an exception for another number of items.
         with walk.g.at(walk.location(node)):
             items = tuple(item_of(walk, items, i) for i in range(node.outputsSize()))
     if len(items) != node.outputsSize():
@@ -78,7 +78,7 @@ def _tuple_slice(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _list_rule(function: Callable[..., Any]) -> Container:
-    """A rule for lists of known length: `function(walk, list, items, *args)`, or the sequence's rule."""
+    """Wrap `function(walk, list, items, *args)`, for lists of known length; other lists go to the sequence's rule."""
 
     def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
         if not isinstance(args[0], List):
@@ -91,7 +91,9 @@ def _list_rule(function: Callable[..., Any]) -> Container:
 
 
 def _mutation_rule(change: Callable[..., Any]) -> Container:
-    """A rule that replaces the items of a list by those that `change(items, *args)` gives, and returns the list."""
+    """Wrap `change(items, *args)`, which changes a list of items in place; the rule stores the items and returns the
+    list.
+    """
 
     def apply(walk: Walk, thing: List, items: tuple[Any, ...], *args: Any) -> Any:
         new = list(items)
@@ -187,7 +189,7 @@ def _repeat_list(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _check_length(count: int) -> None:
-    """Raise `ResourceLimit` for a list that is longer than any model's: loops that double one have no other end."""
+    """Raise `ResourceLimit` for a list longer than any model's: a loop that doubles a list has no other bound."""
     if count > limits.TORCHSCRIPT_LIST_ITEMS:
         text = f"a list of {count:,} items is more than the {limits.TORCHSCRIPT_LIST_ITEMS:,} that are taken"
         raise ResourceLimit(text, hint="a program can set convert.limits.TORCHSCRIPT_LIST_ITEMS")
@@ -247,7 +249,7 @@ def _sort_list(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _has_an_order(item: Any) -> bool:
-    """Whether an item is a number, a text or a tuple of these."""
+    """Return whether an item is a number, a text or a tuple of these."""
     return isinstance(item, (int, float, str)) or (isinstance(item, tuple) and all(map(_has_an_order, item)))
 
 
@@ -263,7 +265,7 @@ def _copy_container(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _search_rule(find: Callable[[list[Any], Any], Any]) -> Container:
-    """A rule that looks for a value in a list of known values."""
+    """Wrap `find(items, item)`, which looks for a value in a list of known values."""
 
     def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
         if not isinstance(args[0], List) or not is_known(args[0]) or not is_known(args[1]):
@@ -322,11 +324,11 @@ DICTS: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
     "aten::update": _update_dict,
     "aten::setdefault": _set_default,
 }
-"""The operators on dicts alone, which are kept as Python's: their keys are known."""
+"""The operators that take dicts only; dicts stay Python objects, since their keys are known."""
 
 
 def _first_of(rule: Container, other: Container | None) -> Container:
-    """The first of two rules that takes the arguments."""
+    """Return a rule that applies `other` if `rule` returns NotImplemented."""
 
     def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
         found = rule(walk, node, args)
@@ -380,4 +382,4 @@ CONTAINERS: dict[str, Container] = {
 }
 for _rules in (NUMBER_LISTS, LOOKUPS):
     CONTAINERS |= {kind: _first_of(rule, CONTAINERS.get(kind)) for kind, rule in _rules.items()}
-"""The operators that take or make containers; what is none of theirs they hand on."""
+"""The operators that take or make containers; they return NotImplemented for tensors."""

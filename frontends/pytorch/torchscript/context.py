@@ -1,4 +1,6 @@
-"""The state of reading one TorchScript program: the graph, what was written, what has no rule, where we are."""
+"""The state of a walk over one TorchScript program: the graph, the writes, the missing rules, and the current
+position.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import torch
 
 from convert.errors import BadInput, Location, Problem, Unsupported
 from convert.graph import Graph
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..common.complexes import constant_pair
 from ..common.locate import shown_path
@@ -30,11 +32,11 @@ class ProgramError(Exception):
 
 @dataclass
 class Walk:
-    """The state of one reading.
+    """The state of one walk over a program.
 
     `calls` holds the source lines of the calls around the current node, `states` the attributes that are graph inputs.
-    `seeded` tells that the program sets the seed of random numbers. `trainable` are the constants that are no buffers,
-    `longer` the dims that may not be of length 1.
+    `seeded` is True once the program has set the seed of random numbers. `trainable` holds the parameters among the
+    constants, `longer` the names of dims whose length must not be 1.
     """
 
     g: Graph
@@ -54,13 +56,13 @@ class Walk:
     longer: set[str] = field(default_factory=set)
 
     def problem(self, error: Unsupported, at: Location) -> None:
-        """Note what has no rule, to be listed with everything else that has none."""
+        """Note what has no rule; `check` reports all such notes together."""
         for problem in error.with_location(at).problems:
             _, places = self.problems.setdefault((problem.why, problem.at.operator), (problem.at, set()))
             places.add(f"{problem.at.module} {problem.at.source} {problem.at.node}")
 
     def check(self) -> None:
-        """Raise one `Unsupported` that lists all that was noted."""
+        """Raise one `Unsupported` that lists all notes, if there are any."""
         if self.problems:
             listed = [Problem(why, at, len(places)) for (why, _), (at, places) in self.problems.items()]
             raise Unsupported(
@@ -68,20 +70,20 @@ class Walk:
             )
 
     def location(self, node: Any, operator: str = "") -> Location:
-        """Where a TorchScript node comes from."""
+        """Return the location of a TorchScript node."""
         kind = operator or node.kind().removeprefix("aten::")
         short = kind.rpartition("::")[2].partition(".")[0]
         name = f"{self.path}.{short}" if self.path else short
         return Location(kind, name, self.path, _source(node, self.calls))
 
     def value(self, content: Any) -> Any:
-        """A tensor's content as a value of the graph; constants become initializers, shared memory once."""
+        """Return a tensor's content as a value of the graph; constants become initializers, one for shared memory."""
         if not isinstance(content, torch.Tensor):
             return content
         key = identity_of(content)
         if key not in self.weights:
             name = self.names.get(key, "const")
-            # The tensor is kept too, so that its address is not given to another one.
+            # Keep the tensor as well, so that no other tensor gets its address.
             made: Any = quantized_constant(self.g, content, name) if content.is_quantized else None
             made = constant_pair(self.g, content) if content.is_complex() else made
             made = self.g.initializer(name, tensor_of(content, name)) if made is None else made
@@ -89,13 +91,16 @@ class Walk:
         return self.weights[key][0]
 
     def tensor(self, content: Any, example: torch.Tensor | None = None) -> Tensor:
-        """A new tensor of the program, sharing memory with no other."""
+        """Return a new tensor of the program, which shares memory with no other."""
         if example is None and isinstance(content, torch.Tensor):
             example = example_of(content)
         return Tensor(TensorState(content, example, self.memory.version()), scope=self.memory.scope)
 
     def lift_object(self, value: Any, path: str = "") -> Any:
-        """A Python object of TorchScript (an attribute, a literal, a default) as a value of the program."""
+        """Return a Python object of TorchScript (an attribute, a literal, a default) as a value of the program.
+
+        Raises `Unsupported` for an object of a class that this process has scripted itself.
+        """
         if isinstance(value, torch.Tensor):
             tensor = value.detach()
             if path:
@@ -112,7 +117,7 @@ class Walk:
             self.objects.append(thing)
             return thing
         if not isinstance(value, enum.Enum) and script_class(type(value)) is not None:
-            # PyTorch makes a copy of it in Python, which says nothing of what becomes of the object itself.
+            # PyTorch copies such an object to Python, and the copy does not follow changes of the object itself.
             raise Unsupported(
                 f"{path} is an object of the class {type(value).__name__}, which this process has scripted itself",
                 hint="save the module with torch.jit.save, and convert the file in another process",
@@ -121,7 +126,7 @@ class Walk:
 
 
 def example_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor like `tensor` on the meta device; a quantized one is the float tensor that it stands for."""
+    """Return a tensor like `tensor` on the meta device; for a quantized one, the float tensor that it stands for."""
     dtype = torch.float32 if tensor.is_quantized else tensor.dtype
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
 
@@ -140,18 +145,18 @@ _INNERMOST = re.compile(r"(?P<file>.+):(?P<line>\d+):\d+")
 
 
 def own_source(node: Any) -> str:
-    """The line of a node; a traced one carries the whole stack, of which the innermost frame outside PyTorch counts.
+    """Return the source line of a node; of a traced node's stack, the innermost frame outside PyTorch.
 
-    Raises `BadInput` where the archive's debug information, which is read only now, is damaged.
+    Raises `BadInput` if the archive's debug information, which is read only now, is damaged.
     """
     try:
-        # A printed node names its innermost frame. To name them all, PyTorch goes through the text of the file.
+        # A printed node names its innermost frame only. To name all frames, PyTorch searches the text of the file.
         if next(node.blocks(), None) is None and (m := _INNERMOST.fullmatch(str(node).strip().rpartition(" # ")[2])):
             line = f"{shown_path(m['file'])}:{m['line']}"
             if not line.startswith("torch/"):
                 return line
         frames = _frames(node.sourceRange())
-    except (RuntimeError, UnicodeDecodeError) as error:  # PyTorch's strings become Python's
+    except (RuntimeError, UnicodeDecodeError) as error:  # raised when PyTorch's strings become Python strings
         reason = str(error).split("\n")[0]
         raise BadInput(
             f"the debug information in the archive is damaged: {reason}",
@@ -162,7 +167,7 @@ def own_source(node: Any) -> str:
 
 
 def _source(node: Any, calls: list[str]) -> str:
-    """The innermost line outside PyTorch's own layers and functions."""
+    """Return the innermost line outside PyTorch's own layers and functions."""
     lines = [own_source(node), *reversed(calls)]
     lines = [line for line in lines if line]
     own = [line for line in lines if not line.startswith("torch/")]

@@ -1,4 +1,4 @@
-"""Conditions of a TorchScript program: decided where they are known, else an ONNX If."""
+"""Conditions of a TorchScript program: a known condition selects a branch, any other becomes an ONNX If."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from .snapshots import Path, Slot, Tree
 from .values import UNKNOWN, Mutable, Number, Tensor, has_unknown, is_lost, mark_stale
 
 Run = Callable[[Walk, Env, Any, list[Any]], list[Any]]
-"""Runs a block of a node on arguments and gives its results."""
+"""Runs a block of a node on arguments and returns its results."""
 
 Way = Callable[[], list[Any]]
-"""Runs one of several parts of the program, and gives its results."""
+"""Runs one of several parts of the program and returns its results."""
 
 
 @dataclass
 class Branch:
-    """One side of a condition, run on its own: its results, and what it wrote, as they were at its end."""
+    """One side of a condition, run separately: its results, and the objects that it wrote with their final state."""
 
     body: Graph
     results: list[Tree]
@@ -47,7 +47,7 @@ class Branch:
 
 
 def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
-    """The outputs of a prim::If."""
+    """Return the outputs of a prim::If."""
     condition = env[node.input().unique()]
     blocks = list(node.blocks())
     if has_unknown(condition):
@@ -61,12 +61,15 @@ def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
 
 
 def run_either(walk: Walk, condition: Number, ways: list[Way], at: Location) -> list[Any]:
-    """The results of the first of two ways where the condition holds, else of the second: an If node."""
+    """Return the results of the first way if the condition holds, else those of the second; both go into an If node.
+
+    Raises `ProgramError` if both raise an exception.
+    """
     first, second = (_run_branch(walk, way) for way in ways)
     if first is None and second is None:
         raise ProgramError("both branches raise an exception")
     if first is None or second is None:
-        # A branch that only raises is a check of the input: the other one is taken as it stands.
+        # A branch that only raises an exception checks the input: only the other branch is converted.
         walk.report.note(
             f"the check at {at.source or at.node} is not part of the converted model", code="dropped-check"
         )
@@ -78,7 +81,7 @@ def run_either(walk: Walk, condition: Number, ways: list[Way], at: Location) -> 
 
 
 def run_one_of(walk: Walk, place: Number, ways: list[Way], at: Location, first: int = 0) -> list[Any]:
-    """The results of the way at a place that only the run tells, from `first` on: an If in each other's else."""
+    """Return the results of the way at a run-time index, from `first` on, by nested If nodes."""
     if first == len(ways) - 1:
         return ways[first]()
     here = Number(mark_scalar(walk.g.Equal(place.value, first)), bool)
@@ -86,14 +89,14 @@ def run_one_of(walk: Walk, place: Number, ways: list[Way], at: Location, first: 
 
 
 def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Mutable]]:
-    """What was written in the current scope, and apart from it the tensors that nothing certain is known of now."""
+    """Return what was written in the current scope: the objects of known content, and those of uncertain content."""
     written = walk.memory.written(start)
     spoilt = [t for t in written if is_lost(t)]
     return [t for t in written if t not in spoilt], spoilt
 
 
 def _run_branch(walk: Walk, way: Way) -> Branch | None:
-    """Run one way into a graph of its own; None if it raises an exception whatever the input is."""
+    """Run one way into a graph of its own; return None if it raises an exception for every input."""
     outer, body = walk.g, walk.g.body("branch")
     with walk.memory.trial() as start:
         walk.g = body
@@ -109,7 +112,10 @@ def _run_branch(walk: Walk, way: Way) -> Branch | None:
 
 
 def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Location) -> list[Any]:
-    """An If node with one output for each value that differs; what the branches wrote is written after it."""
+    """Make an If node with one output for each value that differs, and apply the branches' writes after it.
+
+    Returns the results.
+    """
     written, spoilt = _merge_writes(sides)
     before = {thing: snapshot(walk, thing) for thing in written}
     kept = [{t: side.writes.get(t, before[t]) for t in written} for side in sides]
@@ -136,7 +142,7 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
         value = as_value(walk, common_slot(a, b), next(outputs), a.thing, b.thing, own=a.thing is b.thing)
         if a.thing is None or b.thing is None:
             return value
-        # Two names of one tensor stay two names of one tensor.
+        # If both branches return one tensor under two names, the result is one tensor as well.
         return made.setdefault((id(a.thing), id(b.thing)), value)
 
     for tensor in spoilt:
@@ -152,10 +158,10 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
 
 
 def _merge_writes(sides: list[Branch]) -> tuple[list[Mutable], list[Mutable]]:
-    """What either side wrote, without views of it, and the tensors that nothing certain is known of.
+    """Return what either side wrote, without views of it, and the tensors whose content is uncertain.
 
-    A view follows from what it is a view of, where it can be made anew; the side that did not write to the view itself
-    may have changed it through its base.
+    A view that can be recomputed follows from its base: a side that did not write to the view may have changed its
+    base.
     """
     spoilt = list(dict.fromkeys([*sides[0].spoilt, *sides[1].spoilt]))
     written = [t for t in dict.fromkeys([*sides[0].writes, *sides[1].writes]) if t not in spoilt]
@@ -187,12 +193,12 @@ def _if_node(
 
 
 def as_node_outputs(node: Any, results: list[Any]) -> Any:
-    """The results of a block as a node's outputs: alone, or a tuple."""
+    """Return the results of a block as the node's outputs: a single value, or a tuple."""
     return results[0] if node.outputsSize() == 1 else tuple(results)
 
 
 def explore_block(walk: Walk, env: Env, block: Any, args: list[Any], run: Run) -> None:
-    """Look through a block behind an operator without a rule, for others without one."""
+    """Walk through a block whose inputs are unknown, only to find further operators without a rule."""
     outer, body = walk.g, walk.g.body("trial")
     written: list[Mutable] = []
     with walk.memory.trial() as start:
@@ -210,7 +216,7 @@ def explore_block(walk: Walk, env: Env, block: Any, args: list[Any], run: Run) -
 
 
 def discard_graph(body: Graph) -> None:
-    """Take back a graph: values outside must not count its nodes among their users."""
+    """Remove the nodes of a graph, so that values outside do not list them as users."""
     _detach(body.graph)
     del body.graph.outputs[:]
     body.graph.remove(list(body.graph))

@@ -1,4 +1,4 @@
-"""Dicts of numbers that are asked for a key that is known at run time only: vocabularies, tables of classes."""
+"""Lookups of a run-time key in a dict whose keys are numbers: vocabularies, tables of classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .values import NUMBERS, Dict, Number
 
 
 def is_asked_at_run_time(args: list[Any]) -> bool:
-    """True for a dict whose keys are numbers and a key that is a run-time number."""
+    """Return whether the arguments are a dict whose keys are numbers, and a run-time number as the key."""
     if len(args) < 2 or not isinstance(args[0], Dict) or not isinstance(args[1], Number):
         return False
     keys = args[0].state
@@ -24,7 +24,7 @@ def is_asked_at_run_time(args: list[Any]) -> bool:
 
 
 def _found(walk: Walk, args: list[Any]) -> ir.Value:
-    """Which of the keys is meant, as flags."""
+    """Return one flag for each key of the dict: whether it equals the key that is asked for."""
     g = walk.g
     row, kind = row_of(walk, tuple(args[0].state))
     common = float if float in (kind, type_of_number(args[1])) else int
@@ -32,7 +32,10 @@ def _found(walk: Walk, args: list[Any]) -> ir.Value:
 
 
 def _items(walk: Walk, args: list[Any], more: tuple[Any, ...] = ()) -> tuple[ir.Value, type]:
-    """The values, and `more` behind them, as a tensor of one dim, and their type."""
+    """Return the values of the dict, followed by `more`, as a tensor of one dim, and their Python type.
+
+    Raises `Unsupported` for values that are not numbers of one type.
+    """
     items = (*args[0].state.values(), *more)
     kinds = {type_of_number(i) if isinstance(i, (Number, bool, int, float)) else None for i in items}
     if len(kinds) != 1 or None in kinds:
@@ -51,7 +54,7 @@ def contains_key(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def look_up(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """`dict[key]`; a key that it does not have is an exception in PyTorch, and in the graph when it runs."""
+    """`dict[key]`; a missing key raises an exception in PyTorch, and makes the graph fail when it runs."""
     if not is_asked_at_run_time(args):
         return NotImplemented
     g = walk.g
@@ -67,7 +70,7 @@ def look_up_or(walk: Walk, node: Any, args: list[Any]) -> Any:
     g = walk.g
     with g.at(walk.location(node)):
         values, kind = _items(walk, args, (args[2],))
-        # The default stands behind the values, where its flag is always up.
+        # The default comes after the values, and its flag is always True.
         flags = g.Concat(_found(walk, args), g.const([True]), axis=0)
         return Number(mark_scalar(g.Gather(values, first_place(g, flags), axis=0)), kind)
 

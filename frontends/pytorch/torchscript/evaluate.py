@@ -1,4 +1,4 @@
-"""Evaluates ATen operators of a TorchScript program: by PyTorch where all is known, on examples, else by the rules."""
+"""Evaluates ATen operators of a TorchScript program: by PyTorch if all is known, or on examples; else by the rules."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from .composites import is_composite, run_taken_apart
 from .context import Walk, example_of
 from .values import UNKNOWN, Dict, List, Number, Object, OptionalValue, Sequence, Tensor, Unknown, read
 
-# Constants up to this many bytes are computed while reading where that is exact.
+# Constants up to this number of bytes are computed during conversion if that is exact.
 _SMALL = 65536
 
 
 def as_rule_argument(walk: Walk, value: Any) -> Any:
-    """A value of the program as rules take it; constant tensors stay PyTorch's until they are needed in the graph."""
+    """Return a value of the program as rules take it; constant tensors stay PyTorch's until the graph needs them.
+
+    Raises `Unsupported` for a list of unknown length, and for an optional that depends on data.
+    """
     if isinstance(value, Tensor):
         return read(walk.memory, value)
     if isinstance(value, Number):
@@ -45,7 +48,7 @@ def as_rule_argument(walk: Walk, value: Any) -> Any:
 
 
 def as_python(value: Any) -> Any:
-    """A known value as the Python object that PyTorch's own operators take."""
+    """Return a known value as the Python object that PyTorch's operators take."""
     if isinstance(value, Tensor):
         return value.state.content
     if isinstance(value, List):
@@ -56,7 +59,7 @@ def as_python(value: Any) -> Any:
 
 
 def evaluate(walk: Walk, schema: torch.FunctionSchema, contents: list[Any], at: Location) -> Any:
-    """The functional result of an operator on contents: computed where that is exact, else by the rule."""
+    """Return the functional result of an operator on contents: computed if that is exact, else lowered by the rule."""
     name = schema.name.removeprefix("aten::")
     if name in views.PASSING:
         return contents[0]
@@ -70,13 +73,15 @@ def evaluate(walk: Walk, schema: torch.FunctionSchema, contents: list[Any], at: 
 
 
 def has_rule(schema: torch.FunctionSchema, values: list[Any]) -> bool:
-    """True if there is a rule, or a reason why there is none, for an operator on these values."""
+    """Return whether an operator has a rule for these values, or a stated reason for having none."""
     key = key_of(schema.name, schema.overload_name, paired=has_pair(values))
     return key in torch_op or key in torch_op.gaps
 
 
 def _may_fold(schema: torch.FunctionSchema, name: str, contents: list[Any]) -> bool:
-    """True if everything is known and computing it now changes no rounding and makes no large constant."""
+    """Return whether everything is known, and computing the result now changes no rounding and makes no large
+    constant.
+    """
     if is_inplace(schema) or _any_nested(contents, lambda c: isinstance(c, (ir.Value, ComplexPair, Unknown))):
         return False
     op, tags = _overload(schema)
@@ -99,7 +104,9 @@ def _may_fold(schema: torch.FunctionSchema, name: str, contents: list[Any]) -> b
 
 
 def run_operator(schema: torch.FunctionSchema, args: list[Any]) -> Any:
-    """What PyTorch itself computes."""
+    """Return the result that PyTorch itself computes. Raises `Unsupported` for an operator that PyTorch does not
+    have.
+    """
     op, _ = _overload(schema)
     if op is None:
         raise Unsupported("no PyTorch rule for this operator")
@@ -126,7 +133,10 @@ def _as_meta(content: Any) -> Any:
 
 
 def example_results(schema: torch.FunctionSchema, args: list[Any], in_place: bool) -> Any:
-    """What the operator gives for the example inputs, on the meta device: dtype and rank are facts; None if unknown."""
+    """Return the result of an operator for the example inputs on the meta device; None if it is unknown.
+
+    Its dtype and rank hold for all inputs.
+    """
     values = [_example_argument(a) for a in args]
     if _any_nested(values, lambda v: v is UNKNOWN):
         return None
@@ -149,17 +159,17 @@ def run_on_meta(schema: torch.FunctionSchema, values: list[Any]) -> Any:
     for i, argument in enumerate(schema.arguments[: len(values)]):
         if "Device" in str(argument.real_type):
             values[i] = torch.device("meta")
-    if schema.name.startswith("aten::_autocast_to"):  # which leaves alone what is not on the CPU
+    if schema.name.startswith("aten::_autocast_to"):  # autocast ignores tensors that are not on the CPU
         return _autocast_example(*values)
     try:
         return run_operator(schema, values)
     except Exception:
-        # Whatever goes wrong here (shapes that depend on data, no meta kernel) only means that nothing is known.
+        # Whatever fails here (shapes that depend on data, no meta kernel) only means that nothing is known.
         return None
 
 
 def _autocast_example(x: torch.Tensor, cuda: bool, cpu: bool, *dtypes: Any) -> torch.Tensor:
-    """What autocast's casts give on the CPU: to the last of `dtypes`, or without one back from it to float32."""
+    """Return the result of autocast's casts on the CPU: to the last of `dtypes`, or without one back to float32."""
     narrow = scalar_types()[dtypes[-1]] if dtypes else torch.float32
     of = (torch.float32,) if dtypes else (torch.float16, torch.bfloat16)
     return x.to(narrow) if cpu and x.dtype in of else x

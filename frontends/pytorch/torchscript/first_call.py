@@ -1,4 +1,4 @@
-"""Attributes that are None until the first call: zeros that do for it, where the module gives the same with them."""
+"""Attributes that are None until the first call: replaced by zeros, if the module returns the same with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from convert.errors import ResourceLimit
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..torch_internals import pytree
 from .inputs import Input, run_on_examples
@@ -18,11 +18,12 @@ from .inputs import Input, run_on_examples
 def zeros_for_none(
     module: Any, inputs: Mapping[str, Input], fixed: Mapping[str, Any], report: Report
 ) -> Callable[[Collection[str]], dict[str, torch.Tensor]]:
-    """What gives, for paths of attributes that are None, tensors of zeros that a first call does not tell from None.
+    """Return a function that maps paths of attributes that are None to zeros with which the first call returns the
+    same.
 
-    `if self.h is None: h = torch.zeros(…)` is how recurrent layers start. Shape and dtype are those that the first call
-    leaves behind. Left out are attributes with which outputs or attributes come out otherwise, in any bit, for one of
-    two sets of examples, and those whose shape follows a dim that is dynamic.
+    Recurrent layers start this way: `if self.h is None: h = torch.zeros(…)`. The zeros have the shape and dtype that
+    the first call leaves in the attribute. Two kinds of attributes are left out: those whose zeros change an output or
+    an attribute, in any bit, for one of two sets of examples, and those whose shape depends on a dynamic dim.
     """
     found: dict[str, torch.Tensor] = {}
 
@@ -31,8 +32,8 @@ def zeros_for_none(
         zeros = _zeros(module, list(inputs.values()), fixed, new) if new else {}
         for path, tensor in zeros.items():
             report.note(
-                f"{path} is None until the first call: zeros of {list(tensor.shape)} give the same, as runs of both "
-                "show, and the converted model starts with them",
+                f"{path} is unset until the first call. The converted model starts with zeros of "
+                f"{list(tensor.shape)}, which give the same outputs (both were run)",
                 code="first-call",
             )
         found.update(zeros)
@@ -44,7 +45,9 @@ def zeros_for_none(
 def _zeros(
     module: Any, inputs: list[Input], fixed: Mapping[str, Any], paths: Collection[str]
 ) -> dict[str, torch.Tensor]:
-    """Zeros for all these attributes at once, as an LSTM has two of them; none where they do not do."""
+    """Return zeros for all these attributes at once (an LSTM has two); an empty dict if the results differ with
+    zeros.
+    """
     longer = [replace(i, sizes=_longer(i)) for i in inputs]
     try:
         first, other = (run_on_examples(module, given, fixed)[1] for given in (inputs, longer))
@@ -66,7 +69,7 @@ def _longer(given: Input) -> tuple[int, ...]:
 
 
 def _spread(example: torch.Tensor) -> torch.Tensor:
-    """Other numbers of both signs, or other integers and booleans."""
+    """Return values other than the example's: floats of both signs, ones for integers and booleans."""
     return example * 6 - 3 if example.is_floating_point() else torch.ones_like(example)
 
 

@@ -1,4 +1,4 @@
-"""What a TorchScript module takes: from the user, from the inputs that a trace recorded, or guessed from its layers."""
+"""The inputs of a TorchScript module: described by the user, recorded by a trace, or guessed from its layers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from convert.errors import ResourceLimit, UsageError
 from convert.files.archives import member, open_archive, read_member
 from convert.graph import Dim
 from convert.nearest import names_hint
-from convert.options import DimSpec, InputSpec
-from convert.report import Report
-from convert.runners.process import NO_MEMORY
-from convert.runners.sandbox import bounded_memory
-from convert.runners.warm import are_allowed
+from convert.outcome.report import Report
+from convert.processes.process import NO_MEMORY
+from convert.processes.sandbox import bounded_memory
+from convert.processes.warm import are_allowed
+from convert.request.options import DimSpec, InputSpec
 
 from ..export.capture import inference
 from ..inputs.examples import dtype_named, example_tensor
@@ -53,9 +53,9 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Input:
-    """One tensor that the module takes. `sizes` are example lengths of its dims, `bounds` those of the dynamic ones.
+    """One tensor that the module takes. `sizes` are example lengths of its dims, `bounds` those of the dynamic dims.
 
-    given: the user's example, whose integers may be lengths that nothing else would do for.
+    given: the user's example, whose integers may be lengths, for which no other values would do.
     """
 
     name: str
@@ -66,7 +66,9 @@ class Input:
     given: torch.Tensor | None = field(default=None, compare=False, repr=False)
 
     def example(self) -> torch.Tensor:
-        """A tensor of `sizes`: the user's where it fits, its rows again and again where there are more of them."""
+        """Return a tensor of `sizes`: the user's example if it fits, with repeated rows if needed, else a
+        made-up one.
+        """
         if (
             self.given is not None
             and self.given.dim()
@@ -83,10 +85,10 @@ class Input:
 
 
 def recorded_inputs(path: Path) -> tuple[InputSpec, ...]:
-    """Shapes and dtypes of the inputs that the archive at `path` was traced with; empty for a scripted one.
+    """Return shapes and dtypes of the inputs with which the archive at `path` was traced; none for a scripted module.
 
-    They are in `traced_inputs.pkl`, whose tensors have no content. Its classes and functions are replaced by ones
-    that only note their arguments; if it names any other, nothing is taken from it.
+    They are in `traced_inputs.pkl`, whose tensors have no content. Stand-ins that only record their arguments replace
+    its classes and functions; if the file names any other, the result is empty.
     """
     with open_archive(path) as archive:
         name = member(archive, "traced_inputs.pkl")
@@ -100,7 +102,7 @@ def recorded_inputs(path: Path) -> tuple[InputSpec, ...]:
 
 
 class _SpecUnpickler(pickle.Unpickler):
-    """Reads the metadata of tensors and executes nothing: every name that it resolves is one of these."""
+    """Reads the metadata of tensors and executes nothing: every name resolves to one of these stand-ins."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "torch" and name in _STORAGES:
@@ -132,7 +134,7 @@ def described_inputs(
     report: Report,
     fixed: Mapping[str, Any] = NOTHING,
 ) -> dict[str, Input]:
-    """The tensors that are known of, by name. Raises `UsageError` for a description that fits no input."""
+    """Return the described tensors by name. Raises `UsageError` for a description that fits no input."""
     if len(specs) > len(names):
         raise UsageError(
             f"forward takes {len(names)} inputs, but {len(specs)} are described",
@@ -187,9 +189,10 @@ def _input_from_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: tor
 def _with_dynamic_batch(
     module: Any, inputs: dict[str, Input], report: Report, fixed: Mapping[str, Any]
 ) -> dict[str, Input]:
-    """The inputs with the first dim that the first one has dynamic, if the module takes another batch than that.
+    """Return the inputs with a dynamic batch dim, if the module also runs at another batch size.
 
-    An input with another first dim keeps it, which a note says.
+    The batch is the first dim of the first input of several dims. An input with another length there keeps it, and a
+    note says so.
     """
     measured = [i for i in inputs.values() if i.sizes]
     if not measured:
@@ -213,7 +216,7 @@ def _with_dynamic_batch(
 def _takes_batch(
     module: Any, inputs: list[Input], batched: Collection[str], length: int, fixed: Mapping[str, Any]
 ) -> bool:
-    """Whether the module runs at another batch, and gives outputs that are longer by as much."""
+    """Return whether the module runs at another batch size and its outputs grow by the same factor."""
     other = length + 3
     try:
         before = _leading_lengths(run_on_examples(module, inputs, fixed)[0])
@@ -231,20 +234,21 @@ def _takes_batch(
 
 
 def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> None:
-    """Raise `UsageError` where the module does not run on tensors of the sizes that were described.
+    """Raise `UsageError` if the module does not run on tensors of the described sizes.
 
-    Where sizes other than the batch were left open, that those chosen here do not fit says nothing.
+    If sizes other than the batch were left open, a failure proves nothing, since this function chose them.
     """
     if any(isinstance(dim, str) for i in inputs for dim in i.dims[1:]):
         return
-    if any(i.given is None and not i.dtype.is_floating_point for i in inputs):  # nor do counts that happen to be zero
+    # A failure also proves nothing for integers chosen here, which may be counts that happen to be zero.
+    if any(i.given is None and not i.dtype.is_floating_point for i in inputs):
         return
     try:
         run_on_examples(module, inputs, fixed)
     except ResourceLimit:
         raise
     except Exception as error:
-        if "Could not run '" in str(error):  # an operator that is only declared, of a library that is not installed
+        if "Could not run '" in str(error):  # an operator that is only declared, because its library is not installed
             return
         shown = ", ".join(f"{i.name} {list(i.sizes)}" for i in inputs)
         lines = [line for line in str(error).splitlines() if line.strip()]
@@ -256,7 +260,7 @@ def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> No
 
 
 def _layout_hint(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> str:
-    """What to write where the inputs were described with their channels last."""
+    """Return a hint for inputs that were described with their channels last."""
 
     def run_moved(names: Collection[str]) -> object:
         return run_on_examples(module, [_channels_first(i) if i.name in names else i for i in inputs], fixed)
@@ -277,17 +281,17 @@ def run_on_examples(
     states: Mapping[str, Any] = MappingProxyType({}),
     change: Callable[[torch.Tensor], torch.Tensor] = torch.clone,
 ) -> tuple[Any, dict[str, Any]]:
-    """What the module gives, and what its attributes hold then, which are as they were behind it.
+    """Run the module on examples; return its result and the values that its attributes then have.
 
-    states: what attributes hold before; change: what is made of each example. Raises `ResourceLimit` where it takes
-    more memory than any model of its size needs, or more time.
+    Afterwards the attributes are restored. states: values of attributes before the run; change: applied to each
+    example. Raises `ResourceLimit` if the run takes more memory than any model of its size needs, or more time.
     """
     owner = module if isinstance(module, torch.nn.Module) else None
     kept = nullcontext() if owner is None else override_attributes(owner, states)
     with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
         tensors = {i.name: change(i.example()) for i in inputs}
         weights = [] if owner is None else [*owner.parameters(), *owner.buffers()]
-        # A weight may be one number that a stride of 0 repeats without end.
+        # A weight may be a single number that a stride of 0 repeats any number of times.
         storages = {
             s.data_ptr(): s.nbytes() for t in weights if t.layout is torch.strided for s in [t.untyped_storage()]
         }
@@ -296,7 +300,7 @@ def run_on_examples(
         try:
             with bounded_memory(allowance):
                 args, named = ((), {**tensors, **fixed}) if fixed else (tuple(tensors.values()), {})
-                # A command has a clock of its own.
+                # A command limits the time itself.
                 seconds = math.inf if are_allowed() else limits.TORCHSCRIPT_RUN_SECONDS
                 result = run_with_clock(module, args, named, seconds)
                 return result, {} if owner is None else attributes(owner)
@@ -323,9 +327,9 @@ def _leading_lengths(result: Any) -> list[Any]:
 def guessed_input(
     module: Any, name: str, asked: str | None, report: Report, fixed: Mapping[str, Any] = NOTHING
 ) -> Input:
-    """The only input of a scripted module, from its first layer that tells; tried out by running the module.
+    """Guess the only input of a scripted module from its first informative layer, and try it by running the module.
 
-    Raises `UsageError` if no layer tells anything.
+    Raises `UsageError` if no layer is informative.
     """
     for layer, sizes, dtype in _guesses(module):
         dtype = dtype_named(asked) if asked else dtype
@@ -359,7 +363,7 @@ def _guesses(module: Any) -> Iterator[tuple[str, list[int], torch.dtype]]:
 
 def _image_sizes(weight: torch.Tensor) -> Iterator[list[int]]:
     channels = weight.shape[1]
-    # One channel is more often MNIST than ImageNet.
+    # One channel is more likely MNIST than ImageNet.
     for size in (28, *SIZES) if channels == 1 else SIZES:
         yield [BATCH, channels, size, size]
 

@@ -1,7 +1,7 @@
-"""Runs a TorchScript program on symbolic values: what is known is computed, the rest becomes nodes of the graph.
+"""Interprets a TorchScript program on symbolic values: computes what is known, makes graph nodes of the rest.
 
-Nothing is inlined, frozen or changed beforehand: calls of submodules are followed, so that each operator knows its
-module path, attributes are read as they are met, and only the branches that can be taken are looked at.
+The program is not inlined, frozen or changed beforehand. Calls of submodules are followed, so that each operator knows
+its module path; attributes are read when the program reads them; only branches that can be taken are interpreted.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from .values import UNINITIALIZED, UNKNOWN, Dict, Function, List, Number, Object
 
 
 def run_method(walk: Walk, thing: Object, name: str, args: list[Any]) -> Any:
-    """Call a method of a module; returns what it returns."""
+    """Call a method of a module and return its result."""
     key = (id(thing.script), name)
     if key not in walk.graphs:
-        # The module is kept as well: an id is only its own while it lives.
+        # Keep the module as well, because its id may be reused once it is gone.
         walk.graphs[key] = (_with_autocast(script_method(thing.script, name).graph), thing.script)
     outer, walk.path = walk.path, thing.path
     try:
@@ -48,9 +48,10 @@ def run_method(walk: Walk, thing: Object, name: str, args: list[Any]) -> Any:
 
 
 def _with_autocast(graph: Any) -> Any:
-    """A graph with the casts that PyTorch puts into it when it runs, where it has `with torch.autocast(…)`.
+    """Return a graph with autocast's casts, which PyTorch inserts when it runs `with torch.autocast(…)`.
 
-    They reach into what is called inside of it, so that those calls are inlined.
+    The casts also apply inside called functions, so those calls are inlined. A graph without autocast is returned
+    unchanged. Raises `Unsupported` for a program whose autocast PyTorch refuses.
     """
     if not any(_is_autocast(node) for node in graph.findAllNodes("prim::Enter")):
         return graph
@@ -71,7 +72,7 @@ def _is_autocast(enter: Any) -> bool:
 
 
 def run_graph(walk: Walk, graph: Any, args: list[Any]) -> Any:
-    """Run a graph on its arguments; returns its output."""
+    """Run a graph on its arguments and return its output."""
     env = {v.unique(): a for v, a in zip(graph.inputs(), args, strict=True)}
     for node in graph.nodes():
         run_node(walk, env, node)
@@ -80,7 +81,7 @@ def run_graph(walk: Walk, graph: Any, args: list[Any]) -> Any:
 
 
 def run_block(walk: Walk, env: Env, block: Any, args: list[Any]) -> list[Any]:
-    """Run a block of If or Loop inside its surroundings; returns its outputs."""
+    """Run a block of an If or Loop in the environment around it, and return its outputs."""
     env.update({v.unique(): a for v, a in zip(block.inputs(), args, strict=True)})
     for node in block.nodes():
         run_node(walk, env, node)
@@ -88,7 +89,7 @@ def run_block(walk: Walk, env: Env, block: Any, args: list[Any]) -> list[Any]:
 
 
 def run_node(walk: Walk, env: Env, node: Any) -> None:
-    """Run one node; its outputs go to `env`. What has no rule is noted and gives unknown values."""
+    """Run one node and put its outputs into `env`. A missing rule is noted, and the outputs are unknown."""
     handler, walk.node = STRUCTURE.get(node.kind()), node
     try:
         if handler is not None:
@@ -120,7 +121,7 @@ def _constant(walk: Walk, env: Env, node: Any) -> Any:
     if output.type().kind() == "NoneType" or node.mustBeNone():
         return None
     content = output.toIValue()
-    # A frozen module's weights are constants called as they were: self.conv1.weight.
+    # A frozen module's weights are constants named like the attributes that they were: self.conv1.weight.
     value = walk.lift_object(
         content, output.debugName().removeprefix("self.") if isinstance(content, torch.Tensor) else ""
     )
@@ -143,14 +144,17 @@ def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
 
 
 def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
-    """Take what a module holds under `name` into its state: once, so that who reads it twice gets the same tensor."""
+    """Copy a module's attribute into its state, once, so that a second read returns the same tensor.
+
+    Raises `Unsupported` for an object of a class of the program.
+    """
     path = f"{thing.path}.{name}" if thing.path else name
     if path in walk.states:
         value = walk.states[path]
     else:
         try:
             content = thing.script.getattr(name)
-        except RuntimeError as error:  # of a class of the file, for which Python would need the class
+        except RuntimeError as error:  # raised for a class of the file, whose Python class PyTorch would need
             raise Unsupported(
                 f"{path} is an object of a class of the program, which PyTorch does not hand out",
                 hint="keep what it holds in buffers of the module, or make the object in forward",
@@ -170,7 +174,7 @@ def _is_parameter(thing: Object, name: str) -> bool:
 
 
 def _set_outer_scope(value: Any) -> None:
-    """What a module owns is older than any branch."""
+    """Mark a value that a module owns as older than any branch."""
     if isinstance(value, (Tensor, List, Dict, Object)):
         value.scope = 0
     inside = value.state if isinstance(value, List) else value.state.values() if isinstance(value, Dict) else ()
@@ -181,14 +185,14 @@ def _set_outer_scope(value: Any) -> None:
 def _set_attribute(walk: Walk, env: Env, node: Any) -> Any:
     thing, value, name = *(env[v.unique()] for v in node.inputs()), node.s("name")
     if walk.memory.scope and name not in thing.state and thing.script is not None:
-        _fetch_attribute(walk, thing, name)  # where the branch is not taken, it stays what it was
+        _fetch_attribute(walk, thing, name)  # the variable then keeps its value if the branch is not taken
     thing.written[name] = walk.location(node, "assignment to an attribute")
     walk.memory.write(thing, {**thing.state, name: value})
     return ()
 
 
 def _create_object(walk: Walk, env: Env, node: Any) -> Any:
-    """An object of a class of TorchScript that the program makes, such as torch.no_grad()."""
+    """Return an object of a TorchScript class that the program makes, such as torch.no_grad()."""
     return Object(None, "", scope=walk.memory.scope)
 
 
@@ -221,9 +225,9 @@ def _call_function(walk: Walk, env: Env, node: Any) -> Any:
 
 
 def _inline_call(node: Any, function: Any = None) -> Any:
-    """A graph of its own for what `node` calls; PyTorch has no other way to get at it from Python.
+    """Return the graph of what `node` calls; Python has no other way to get at it than inlining the call.
 
-    `function` is the constant that names a function, None for a method of a class, whose object is an input then.
+    `function` is the constant that names a function; None for a method of a class, whose object is then an input.
     """
     graph: Any = ScriptGraph()
     places = {}
@@ -253,7 +257,7 @@ def _run_call(walk: Walk, node: Any, call: Callable[[], Any]) -> Any:
 
 
 def _module_of_container(walk: Walk, env: Env, node: Any) -> Any:
-    """A module of a list or dict of modules with one interface."""
+    """Return a submodule of a list or dict whose modules share an interface; `OneOf` for a run-time index."""
     container, key = (env[v.unique()] for v in node.inputs())
     if has_unknown((container, key)):
         return UNKNOWN
@@ -277,7 +281,10 @@ def _raise(walk: Walk, env: Env, node: Any) -> Any:
 
 
 def _context(walk: Walk, env: Env, node: Any) -> Any:
-    """`with` of torch.no_grad() and the like, which change no number."""
+    """Handle `with` of torch.no_grad() and similar contexts, which change no number.
+
+    Raises `Unsupported` for a class of the program.
+    """
     name = node.inputsAt(0).type().annotation_str
     if not name.startswith("__torch__.torch."):
         raise Unsupported(f"`with` of an object of the program's own class {name.rpartition('.')[2]}")
@@ -285,7 +292,7 @@ def _context(walk: Walk, env: Env, node: Any) -> Any:
 
 
 def _fork(walk: Walk, env: Env, node: Any) -> Any:
-    """Asynchronous calls run where they are started; their wait gives the result."""
+    """Run an asynchronous call at once; its wait returns the result."""
     return run_graph(walk, node.g("Subgraph"), [env[v.unique()] for v in node.inputs()])
 
 

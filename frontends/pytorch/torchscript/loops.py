@@ -1,4 +1,4 @@
-"""Loops of a TorchScript program: unrolled where their steps are known, else an ONNX Loop."""
+"""Loops of a TorchScript program: unrolled if their steps are known, else an ONNX Loop."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ from .snapshots import Path, Slot, Tree
 from .values import UNINITIALIZED, UNKNOWN, Mutable, Number, Tensor, has_unknown, mark_listed, mark_stale
 
 MOST_UNROLLED = 512
-"""Loops whose number of steps is known are unrolled up to this many; longer ones become Loop if they can."""
+"""A loop with a known number of steps is unrolled up to this number; a longer one becomes a Loop if it can."""
 
 FOREVER = 2**63 - 1
-"""The number of steps of a `while` loop."""
+"""The number of steps that TorchScript gives a `while` loop."""
 
 _MOST_TRIES = 64
 
 
 @dataclass
 class Loop:
-    """One loop while it is read. `varying` holds what changes from step to step, by its path in `initial`.
+    """One loop during its conversion. `varying` holds the values that change from step to step, by their path in
+    `initial`.
 
-    The first `count` of `initial` are the variables that the loop carries, the others what the objects in `written`
-    hold, which its steps write to. `spoilt` are tensors that nothing certain is known of after a step,
-    `results` what the last try's step gave, `listed` the paths of tensors that a step may have put into a sequence.
+    The first `count` items of `initial` are the variables that the loop carries; the others are the states of the
+    objects in `written`, to which its steps write. `spoilt` holds tensors of uncertain content after a step, `results`
+    the results of the last tried step, `listed` the paths of tensors that a step may have put into a sequence.
     """
 
     block: Any
@@ -60,7 +61,7 @@ class Loop:
 
 @dataclass
 class Step:
-    """A loop's body: whether to go on, and the last value of what varies, by path."""
+    """A loop's body: its condition, and the last value of each varying slot, by path."""
 
     body: Graph
     condition: Any
@@ -68,7 +69,7 @@ class Step:
 
 
 def run_loop(walk: Walk, env: Env, node: Any, run: Run) -> Any:
-    """The outputs of a prim::Loop."""
+    """Return the outputs of a prim::Loop."""
     steps, condition, *carried = (env[v.unique()] for v in node.inputs())
     block = next(iter(node.blocks()))
     if has_unknown([steps, condition, *carried]):
@@ -86,7 +87,7 @@ def run_loop(walk: Walk, env: Env, node: Any, run: Run) -> Any:
 
 
 def _is_decided(walk: Walk, env: Env, block: Any, steps: int, condition: Any, carried: list[Any], run: Run) -> bool:
-    """True if the loop's condition stays known up to its end; tried out on a graph that is thrown away."""
+    """Return whether the condition is known at every step; tried on a graph that is discarded."""
     goes_on = next(iter(block.outputs())).node()
     if steps != FOREVER and goes_on.kind() == "prim::Constant":
         return True
@@ -109,7 +110,11 @@ def _is_decided(walk: Walk, env: Env, block: Any, steps: int, condition: Any, ca
 def _run_dynamic(
     walk: Walk, env: Env, loop: Loop, steps: Any, condition: Any, carried: list[Any], run: Run
 ) -> list[Any]:
-    """A Loop node. What varies from step to step is found by trying: at first nothing is thought to vary."""
+    """Make a Loop node and return the loop's outputs.
+
+    Trials find out what varies from step to step: the first trial assumes that nothing does. Raises `Unsupported` if
+    they do not converge.
+    """
     for _ in range(_MOST_TRIES):
         initial = [snapshot(walk, v) for v in [*carried, *loop.written]]
         loop.initial = [
@@ -126,7 +131,7 @@ def _run_dynamic(
 
 
 def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
-    """One try at a step; None if it showed that more varies than was thought, UNKNOWN behind a missing rule."""
+    """Interpret one step. Return None if more varies than was assumed, and UNKNOWN after a missing rule."""
     outer, body = walk.g, walk.g.body("body")
     index = body.input("step", ir.DataType.INT64, [])
     body.input("go_on", ir.DataType.BOOL, [])
@@ -162,7 +167,8 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
             changed = any(v.state.version != versions[path] for path, v in given.items() if path in versions)
             if final is not None and changed:
                 _refuse_aliases(loop, final)
-            loop.written += [t for t in missing if t not in spoilt]  # paths count what is before: none is taken out
+            # paths contain positions in this list, so nothing is removed from it
+            loop.written += [t for t in missing if t not in spoilt]
             loop.spoilt += worse
             if final is None or missing or worse:
                 return None
@@ -175,13 +181,13 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
 
 
 def _value_at(walk: Walk, loop: Loop, path: Path, value: ir.Value, *last: Any) -> Any:
-    """The program's value for what is carried at a path; `last` is what the step left there."""
+    """Return the program's value for what is carried at a path; `last` is the value that the step left there."""
     first = leaf_at(loop.initial[path[0]], path[1:]).thing
     return as_value(walk, loop.varying[path], value, first, *last, own=path[0] >= loop.count)
 
 
 def _begin_step(walk: Walk, loop: Loop, given: dict[Path, Any]) -> None:
-    """Put the objects that the steps write to in the state that they have at the beginning of a step."""
+    """Give the objects to which the steps write the state that they have when a step begins."""
     for tensor in loop.spoilt:
         mark_stale(walk.memory, tensor, str(loop.at))
     for i, thing in enumerate(loop.written, loop.count):
@@ -194,7 +200,7 @@ def _build_initial(walk: Walk, loop: Loop, i: int, given: dict[Path, Any]) -> An
 
 
 def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Mutable]) -> dict[Path, Slot] | None:
-    """The last values of what varies, or None where `loop.varying` had to be widened for them."""
+    """Return the last value of each varying slot; None if `loop.varying` had to be widened."""
     final: dict[Path, Slot] = {}
     fits = True
 
@@ -222,7 +228,10 @@ def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Mut
 
 
 def _refuse_aliases(loop: Loop, final: dict[Path, Slot]) -> None:
-    """Two carried names of one tensor would be two tensors in the next step; that matters where one is written to."""
+    """Raise `Unsupported` if two carried names share a tensor: in the next step they would be two tensors.
+
+    The caller asks only if the step writes to a carried tensor, since otherwise the difference does not show.
+    """
     things = [slot.thing for slot in final.values() if isinstance(slot.thing, Tensor)]
     if len(set(things)) != len(things):
         raise Unsupported("a tensor that this loop carries under two names is written to in place").with_location(
@@ -231,7 +240,7 @@ def _refuse_aliases(loop: Loop, final: dict[Path, Slot]) -> None:
 
 
 def _finish_loop(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any) -> list[Any]:
-    """The Loop node, and the values and writes that it leaves."""
+    """Make the Loop node, apply the writes, and return the outputs of the loop."""
     order = sorted(loop.varying)
     made: Any = []
     if order:

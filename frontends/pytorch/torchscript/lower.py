@@ -1,4 +1,6 @@
-"""Reads TorchScript modules and functions, traced or scripted: the inputs, the run over the program, the outputs."""
+"""Converts TorchScript modules and functions, traced or scripted: sets up inputs, interprets the program, adds
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.trainable import mark_non_trainable
 from convert.graph.values import is_used
-from convert.options import InputSpec, Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import InputSpec, Options
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..common.complexes import ComplexPair, input_pair, stack_parts
@@ -44,12 +46,11 @@ def lower(
     report: Report,
     recorded: Sequence[InputSpec] = (),
 ) -> ir.Model:
-    """The shared graph of a TorchScript module's `forward`, or of a function, in eval mode.
+    """Return the shared graph of a TorchScript module's `forward`, or of a function, in eval mode.
 
-    Inputs are those that the options describe, else those that a trace recorded (`recorded_inputs` of its archive,
-    or the shapes in a trace made in memory), else guessed from the layers. They
-    keep the names of forward's arguments. Raises `Unsupported` with every operator that has no rule, `UsageError`
-    where inputs are not described and cannot be inferred.
+    The inputs come from the options, else from a trace (`recorded_inputs` of its archive, or the shapes in a trace made
+    in memory), else from the layers by a guess. They keep the names of forward's arguments. Raises `Unsupported` that
+    lists every operator without a rule, and `UsageError` if inputs are not described and cannot be inferred.
     """
     arguments = _arguments(module)
     recorded = recorded or _recorded_specs(module)
@@ -64,8 +65,8 @@ def lower(
         states = changed_state(walk, start)
         known: dict[str, Any] = {}
         while len(states) > len(known):
-            # What forward changes is only known behind its end, so it is read once more: with what is not known before
-            # it runs, it may take branches that change more.
+            # The attributes that forward changes are known only at its end, so it is interpreted again: with these
+            # values unknown at the start, it may take branches that change more.
             known = states
             walk, result = _read_program(module, arguments, inputs, Report("again"), known, fixed)
             states = {**known, **changed_state(walk, start)}
@@ -86,13 +87,13 @@ def lower(
     for name in unused:
         del model.graph.initializers[name]
     parameters = dict(module.named_parameters(remove_duplicate=False)) if isinstance(module, torch.nn.Module) else {}
-    if parameters:  # a frozen module has none, and does not tell what they were
+    if parameters:  # a frozen module has no attributes, and does not show which constants they were
         mark_non_trainable(model, parameters)
     return model
 
 
 def refuse_seeded(walk: Walk) -> None:
-    """Raise `Unsupported` where the program sets a seed and draws numbers."""
+    """Raise `Unsupported` if the program sets a seed and draws random numbers."""
     drawing = {n.op_type for n in ir.traversal.RecursiveGraphIterator(walk.g.graph)} & _DRAWING
     if walk.seeded and drawing:
         raise Unsupported(SEEDED, hint=SEEDED_HINT)
@@ -111,7 +112,7 @@ def _read_program(
     states: Mapping[str, Any],
     fixed: Mapping[str, Any],
 ) -> tuple[Walk, Any]:
-    """Run the program on graph inputs, those of attributes in `states` among them; what it returns."""
+    """Run the program on graph inputs, those of the attributes in `states` included; return its result."""
     walk = Walk(Graph(), report)
     values = [
         walk.lift_object(fixed[a.name])
@@ -133,7 +134,7 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
         walk.objects.append(root)
         return _run_hooked(walk, root, values)
     except ProgramError as error:
-        walk.check()  # what has no rule may be why
+        walk.check()  # a missing rule may be the reason
         raise BadInput(
             f"the program raises an exception for the inputs described: {error}",
             hint="describe other inputs with --input",
@@ -151,7 +152,7 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
 
 
 def _run_hooked(walk: Walk, root: Object, values: list[Any]) -> Any:
-    """forward between the hooks of the outermost module; those of its parts are calls in the program."""
+    """Run the hooks of the outermost module around forward; hooks of its submodules are calls in the program."""
     module, given = root.script, tuple(values)
     before, after = script_hooks(module)
     for hook in before:
@@ -168,7 +169,7 @@ def _run_hooked(walk: Walk, root: Object, values: list[Any]) -> Any:
 
 
 def _arguments(module: Any) -> list[Any]:
-    """The arguments of forward without self. Raises `BadInput` where there is no forward."""
+    """Return the arguments of forward without self. Raises `BadInput` if there is no forward."""
     if isinstance(module, torch.jit.ScriptFunction):
         schema: Any = module.schema  # a property, which PyTorch's annotations call a method
         return list(schema.arguments)
@@ -178,8 +179,8 @@ def _arguments(module: Any) -> list[Any]:
 
 
 def _recorded_specs(module: Any) -> tuple[InputSpec, ...]:
-    """The shapes that the graph of a module traced in this process still carries."""
-    from convert.options import DimSpec
+    """Return the shapes in the graph of a module that this process has traced."""
+    from convert.request.options import DimSpec
 
     graph = module.graph if isinstance(module, torch.jit.ScriptFunction) else script_method(module, "forward").graph
     kinds: list[Any] = [v.type() for v in graph.inputs()][0 if isinstance(module, torch.jit.ScriptFunction) else 1 :]
@@ -198,7 +199,7 @@ def _inputs(
     fixed: Mapping[str, Any],
     report: Report,
 ) -> dict[str, Input]:
-    """The tensors that the graph takes, by name."""
+    """Return the tensors that the graph takes, by name."""
     specs, examples = options.inputs, options.examples
     given = {s.name for s in specs} | {k for k in examples if isinstance(k, str)}
     given -= {a.name for a in arguments}
@@ -229,7 +230,7 @@ def _inputs(
 
 
 def _leaf_names(name: str, kind: Any, given: set[Any]) -> list[str]:
-    """The names of the tensors and numbers in an argument: nested ones joined with "_"."""
+    """Return the names of the tensors and numbers in an argument; nested ones are joined by "_"."""
     if kind.kind() == "OptionalType":
         return _leaf_names(name, kind.containedTypes()[0], given)
     if kind.kind() == "TupleType":
@@ -243,7 +244,7 @@ def _leaf_names(name: str, kind: Any, given: set[Any]) -> list[str]:
 
 
 def _list_length(name: str, given: Iterable[Any]) -> int:
-    """How many items of a list are described: one more than the largest number behind its name."""
+    """Return how many items of a list are described: one more than the largest number after its name."""
     numbers = [re.match(rf"{re.escape(name)}_(\d+)(?:_|$)", n) for n in given if isinstance(n, str)]
     return max((int(m[1]) + 1 for m in numbers if m), default=0)
 
@@ -254,7 +255,7 @@ def _number_key(name: str) -> tuple[int, str]:
 
 
 def _without_others(name: str, arguments: Iterable[Any], inputs: Mapping[str, Input]) -> dict[str, Input]:
-    """The inputs without those that other arguments are: `scale_bias` is no part of `scale` where it is one."""
+    """Return the inputs without those of other arguments: `scale_bias` is no part of `scale` if it is an argument."""
     others = {a.name for a in arguments} - {name}
     return {n: i for n, i in inputs.items() if n not in others}
 
@@ -263,7 +264,10 @@ _NUMBERS = {"IntType": int, "FloatType": float, "BoolType": bool}
 
 
 def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input], argument: Any = None) -> Any:
-    """The value of an argument: graph inputs for what is described, its default for what is not."""
+    """Return the value of an argument: graph inputs if it is described, else its default.
+
+    Raises `UsageError` if it has neither, and `Unsupported` for a type that graphs do not have.
+    """
     given = [n for n in inputs if n == name or n.startswith(f"{name}_")]
     default = argument is not None and argument.has_default_value()
     if kind.kind() == "OptionalType":
@@ -303,7 +307,7 @@ def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input
 
 
 def _return_type(module: Any) -> Any:
-    """The type of what forward returns."""
+    """Return the type of forward's result."""
     function = isinstance(module, torch.jit.ScriptFunction)
     hooks = [] if function else script_hooks(module)[1]
     schema: Any = hooks[-1].schema if hooks else module.schema if function else script_method(module, "forward").schema
@@ -311,7 +315,7 @@ def _return_type(module: Any) -> Any:
 
 
 def _add_outputs(walk: Walk, result: Any, kind: Any) -> None:
-    """Name what forward returns, as `names.output_names` does for the source."""
+    """Add forward's results as graph outputs, named as `names.output_names` names those of the source."""
     leaves, spec = pytree.tree_flatten(_as_python(result, kind))
     for name, leaf in zip(output_names(spec), leaves, strict=True):
         if leaf is None:
@@ -332,12 +336,12 @@ def _add_outputs(walk: Walk, result: Any, kind: Any) -> None:
 
 
 def _as_real(walk: Walk, value: Any) -> ir.Value:
-    """What leaves the graph: a complex tensor as a real one with its parts in a last dim."""
+    """Return a tensor as a graph output: a complex one becomes real, with its two parts in a last dim."""
     return stack_parts(walk.g, value) if isinstance(value, ComplexPair) else value
 
 
 def _as_python(value: Any, kind: Any = None) -> Any:
-    """Lists, dicts and named tuples of the program as Python's; `kind` is the type that was declared."""
+    """Return lists, dicts and named tuples of the program as Python's; `kind` is the declared type."""
     if isinstance(value, List):
         if isinstance(value.state, Growing):
             raise Unsupported(
@@ -355,7 +359,7 @@ def _as_python(value: Any, kind: Any = None) -> Any:
 
 
 def _field_names(kind: Any) -> list[str]:
-    """The names in a type such as `NamedTuple(a : Tensor, b : (Tensor, Tensor))`; none for another type."""
+    """Return the names in a type such as `NamedTuple(a : Tensor, b : (Tensor, Tensor))`; none for another type."""
     text = kind.str()
     if not text.startswith("NamedTuple("):
         return []

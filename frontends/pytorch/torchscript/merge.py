@@ -1,4 +1,4 @@
-"""Values that leave a branch or go from step to step of a loop: taken apart into leaves, compared, put together."""
+"""Values that leave a branch or pass between steps of a loop: decomposed into leaves, compared, and rebuilt."""
 
 from __future__ import annotations
 
@@ -39,13 +39,17 @@ from .values import (
 
 
 def snapshot(walk: Walk, value: Any) -> Tree:
-    """A value as it is now, safe from later writes."""
+    """Return a copy of a value's present state, which later writes do not change.
+
+    Raises `Unsupported` for a complex tensor.
+    """
     if isinstance(value, List) and isinstance(value.state, tuple):
         return Snapshot(value, tuple(snapshot(walk, v) for v in value.state))
     if isinstance(value, Dict):
         return Snapshot(value, tuple(snapshot(walk, v) for v in value.state.values()), tuple(value.state))
     if isinstance(value, Object) and (value.written or value.script is None):
-        # A module's attributes stay where nothing assigns to them; an object of the program's own has no others.
+        # A module's attributes stay unless the program assigns to them; an object of the program's own has no other
+        # state.
         names = tuple(sorted(n for n in value.state if n in value.written or value.script is None))
         return Snapshot(value, tuple(snapshot(walk, value.state[n]) for n in names), names)
     if isinstance(value, OptionalValue):
@@ -69,7 +73,9 @@ def snapshot(walk: Walk, value: Any) -> Tree:
 
 
 def complete_snapshot(walk: Walk, tree: Tree, other: Tree) -> Tree:
-    """The snapshot of a module with the attributes that only `other` has, which are what they were all along."""
+    """Return a module's snapshot with the attributes that only `other` has: their present values, which never
+    changed.
+    """
     if not isinstance(tree, Snapshot) or not isinstance(other, Snapshot) or not isinstance(tree.thing, Object):
         return tree
     here = dict(zip(tree.keys, tree.items, strict=True))
@@ -79,12 +85,15 @@ def complete_snapshot(walk: Walk, tree: Tree, other: Tree) -> Tree:
 
 
 def is_unknown(tree: Tree) -> bool:
-    """True if something in it comes from an operator without a rule."""
+    """Return whether any leaf comes from an operator without a rule."""
     return any(map(is_unknown, tree.items)) if isinstance(tree, Snapshot) else tree.content is UNKNOWN
 
 
 def as_sequence_slot(tree: Tree) -> Slot:
-    """A list as one leaf: the sequence that its items make."""
+    """Return a list as one leaf: the sequence of its items.
+
+    Raises `Unsupported` if the items are not tensors of one dtype, or numbers of one type.
+    """
     if isinstance(tree, Slot):
         return tree
     items = [i for i in tree.items if isinstance(i, Slot) and i.kind is not None]
@@ -109,15 +118,15 @@ Leaf = Callable[[Path, Slot, Slot], Any]
 
 
 Joined: TypeAlias = dict[tuple[int, int], Any]
-"""What was put together for two lists, dicts or objects: two names of one stay two names of one."""
+"""The objects made for pairs of lists, dicts or objects, so that two names of one object stay two names of one."""
 
 
 def merge_snapshots(
     walk: Walk, a: Tree, b: Tree, leaf: Leaf, path: Path = (), *, own: bool = False, joined: Joined | None = None
 ) -> Any:
-    """One value for two snapshots: `leaf(path, a, b)` gives it where they differ, objects common to both stay.
+    """Merge two snapshots into one value: `leaf(path, a, b)` where they differ; an object that both hold stays.
 
-    `own` compares what an object held rather than which object it is. Raises `Unsupported` for values of different
+    `own` compares the content of an object rather than its identity. Raises `Unsupported` for values of different
     structure.
     """
     a, b = match_structure(a, b), match_structure(b, a)
@@ -147,7 +156,7 @@ def merge_snapshots(
 
 
 def build_value(walk: Walk, tree: Tree, given: dict[Path, Any], path: Path = (), *, own: bool = False) -> Any:
-    """The value of a snapshot with `given[path]` at each of those paths; objects that have none below them stay."""
+    """Rebuild the value of a snapshot with `given[path]` at each given path; objects that contain no such path stay."""
     if path in given:
         return given[path]
     if isinstance(tree, Slot):
@@ -161,19 +170,23 @@ def build_value(walk: Walk, tree: Tree, given: dict[Path, Any], path: Path = (),
 
 
 def _link_older(walk: Walk, made: Container, *things: Any) -> None:
-    """Note what a list, dict or object stands for, of what is older than the branch or step that has just ended."""
+    """Link a new list, dict or object to the older ones that it stands for, which exist since before the finished
+    branch or step.
+    """
     found: list[Any] = [t for t in things if isinstance(t, Container) and t is not made]
     older = [t for t in found if t.scope <= walk.memory.scope]
     walk.memory.link(made, list(dict.fromkeys(older)))
 
 
 def leaf_at(tree: Tree, path: Path) -> Slot:
-    """The leaf at `path`."""
+    """Return the leaf at `path`."""
     return leaf_at(tree.items[path[0]], path[1:]) if path and isinstance(tree, Snapshot) else as_sequence_slot(tree)
 
 
 def match_structure(tree: Tree, other: Tree) -> Tree:
-    """`tree` in the structure of what is at its place in `other`, where that holds more: None, what is never read."""
+    """Return `tree` in the structure of `other`: an optional if either may be None, empty items if never
+    initialized.
+    """
     if may_be_none(tree, other):
         tree, other = as_optional(tree), as_optional(other)
     if isinstance(tree, Slot):
@@ -206,7 +219,7 @@ def _slot_value(slot: Slot) -> Any:
 
 
 def _is_same(a: Slot, b: Slot, own: bool) -> bool:
-    """True if nothing has to be computed to have both."""
+    """Return whether two leaves hold the same value, so that nothing has to be computed."""
     if a.thing is not None or b.thing is not None:
         return a.thing is b.thing and (not own or a.content is b.content)
     if isinstance(a.content, Number) and isinstance(b.content, Number):
@@ -223,7 +236,7 @@ def _describe(tree: Tree) -> str:
 
 
 def common_slot(a: Slot, b: Slot) -> Slot:
-    """A slot that can hold either; itself again where `a` can hold `b` as it is. Raises `Unsupported` if none can."""
+    """Return a slot that can hold either; `a` itself if it can hold `b`. Raises `Unsupported` if there is none."""
     if b.kind is Sequence and b.dtype is None and a.kind is Sequence:
         return a
     if a.kind is Sequence and a.dtype is None and b.kind is Sequence:
@@ -239,7 +252,9 @@ def common_slot(a: Slot, b: Slot) -> Slot:
 
 
 def _allow_blank(slot: Slot) -> Slot:
-    """A slot that can also hold what stands for a value that is never read (`_blank_value`), whose named dims are 1."""
+    """Return a slot that can also hold the `_blank_value` of a value that is never read, whose named dims have length
+    1.
+    """
     shape = None if slot.shape is None else tuple(d if isinstance(d, int) else None for d in slot.shape)
     return slot if shape == slot.shape else replace(slot, shape=shape)
 
@@ -248,14 +263,14 @@ def _allow_blank(slot: Slot) -> Slot:
 
 
 def as_input(slot: Slot, body: Graph) -> ir.Value:
-    """An input of a loop's body for a slot."""
+    """Add an input for a slot to a loop's body."""
     assert slot.dtype is not None
     value = body.input("list" if slot.kind is Sequence else "carried", slot.dtype, slot.shape)
     return set_sequence_type(value, slot.dtype) if slot.kind is Sequence else value
 
 
 def as_output(walk: Walk, slot: Slot, g: Graph, like: Slot) -> ir.Value:
-    """The content of a slot as a value in graph `g`; what is never read gets the type of `like`."""
+    """Return the content of a slot as a value in graph `g`; a value that is never read gets the type of `like`."""
     outer, walk.g = walk.g, g
     try:
         if slot.content is UNINITIALIZED:
@@ -284,9 +299,9 @@ def _blank_value(g: Graph, like: Slot) -> ir.Value:
 
 
 def as_value(walk: Walk, slot: Slot, value: ir.Value, *others: Any, own: bool = False) -> Any:
-    """The program's value for an ONNX value that stands for a slot; it may share memory with the tensors `others`.
+    """Return the program's value for an ONNX value in a slot; it may share memory with the tensors `others`.
 
-    `own`: it is what the only one of `others` holds, and nothing beside it.
+    `own`: the value is the content of the only object in `others`, not another object.
     """
     if slot.kind is Sequence:
         assert slot.dtype is not None
@@ -308,7 +323,7 @@ def as_value(walk: Walk, slot: Slot, value: ir.Value, *others: Any, own: bool = 
 
 
 def _outer_bases(walk: Walk, tensor: Tensor) -> list[Tensor]:
-    """The tensors older than what just ended that `tensor` is, or may be a view of."""
+    """Return the tensors, older than the finished branch or step, that `tensor` is or may be a view of."""
     if tensor.scope <= walk.memory.scope:
         return [tensor]
     return [] if tensor.view is None else [b for base in tensor.view.bases for b in _outer_bases(walk, base)]
@@ -325,7 +340,7 @@ def restore_state(walk: Walk, thing: Mutable, value: Any, *, effect: bool = True
 
 
 def forget_state(walk: Walk, thing: Mutable) -> None:
-    """Behind an operator without a rule nobody knows what an object holds."""
+    """Make an object's content unknown, after an operator without a rule."""
     if isinstance(thing, Tensor):
         walk.memory.write(thing, replace(thing.state, content=UNKNOWN, version=walk.memory.version()))
     else:

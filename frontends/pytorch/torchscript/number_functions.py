@@ -1,4 +1,4 @@
-"""Functions of Python's math on run-time floats, which are doubles: onnxruntime has few of ONNX's for these."""
+"""Functions of Python's math on run-time floats, which are doubles: onnxruntime has few double kernels for these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..rules import torch_op
 
 
 def _shared_rule(name: str) -> Callable[..., ir.Value]:
-    """What the operator on tensors of that name gives."""
+    """Return a formula that applies the rule of the tensor operator `name`."""
 
     def formula(g: Graph, *args: ir.Value) -> ir.Value:
         found: ir.Value = torch_op.apply(g, name, args)
@@ -25,9 +25,9 @@ def _shared_rule(name: str) -> Callable[..., ir.Value]:
 
 
 def _shift(name: str) -> Callable[..., ir.Value]:
-    """What the operator on tensors gives, by the last six bits of the amount: so processors shift TorchScript's ints.
+    """Return a formula that shifts by the last six bits of the amount, as processors do for TorchScript's ints.
 
-    C++ leaves amounts of 64 and more open, and Python gives 0 or -1.
+    C++ leaves shifts by 64 and more undefined, and Python returns 0 or -1.
     """
 
     def formula(g: Graph, number: ir.Value, amount: ir.Value) -> ir.Value:
@@ -42,16 +42,18 @@ def _number(g: Graph, number: float) -> ir.Value:
 
 
 def _atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
-    """The angle in single precision, and one step of Newton's method in double: its error is the third power.
+    """Return atan2: the angle in single precision, corrected by one Newton step in double, whose error is of third
+    order.
 
-    Both are scaled by the larger one first, or very small and very large ones would be 0 and infinite.
+    Both arguments are divided by the larger magnitude first: very small ones would become 0 in float32, very large ones
+    infinite.
     """
     infinite = g.Or(g.IsInf(x), g.IsInf(y))
     a, b = (g.Where(infinite, g.Where(g.IsInf(v), g.Sign(v), _number(g, 0.0)), v) for v in (y, x))
     larger = g.Max(g.Abs(a), g.Abs(b))
     scale = g.Where(g.Equal(larger, _number(g, 0.0)), _number(g, 1.0), larger)
     a, b = g.Div(a, scale), g.Div(b, scale)
-    # Where one is infinite the signs of zeros still come from the numbers themselves.
+    # If one argument is infinite, the numbers themselves still give the signs of zeros.
     ends = (cast(g, g.Where(infinite, v, w), torch.float32) for v, w in ((y, a), (x, b)))
     angle = cast(g, torch_op.apply(g, "atan2", tuple(ends)), torch.float64)
     sine, cosine = g.Sin(angle), g.Cos(angle)
@@ -73,7 +75,7 @@ def _acos(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def _leg(g: Graph, x: ir.Value) -> ir.Value:
-    """The square root of 1 - x²."""
+    """Return the square root of 1 - x²."""
     one = _number(g, 1.0)
     return g.Sqrt(g.Mul(g.Sub(one, x), g.Add(one, x)))
 
@@ -96,7 +98,7 @@ FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "aten::degrees": lambda g, x: g.Mul(x, _number(g, 180.0 / math.pi)),
     "aten::radians": lambda g, x: g.Mul(x, _number(g, math.pi / 180.0)),
 }
-"""By the operator on numbers."""
+"""The formulas, by the operator on numbers."""
 
 SHIFTS: dict[str, Callable[..., ir.Value]] = {
     "aten::__lshift__": _shift("__lshift__"),

@@ -1,4 +1,4 @@
-"""Lists of numbers that are known at run time only: sums, extremes, order and searches, on the row of their items."""
+"""Lists of run-time numbers: sums, extremes, order and searches, computed on a tensor of their items."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .values import NUMBERS, List, Number, Sequence, is_known
 
 
 def _is_numbers(thing: Any) -> bool:
-    """True for a list of numbers, some of them known at run time only."""
+    """Return whether `thing` is a list of numbers some of which are known at run time only."""
     if not isinstance(thing, List):
         return False
     if isinstance(thing.state, Sequence):
@@ -29,7 +29,7 @@ def _is_numbers(thing: Any) -> bool:
 
 
 def _is_asked_at_run_time(args: list[Any]) -> bool:
-    """True for known numbers among which one is looked for that is not known."""
+    """Return whether a run-time number is looked for in a list of known numbers."""
     if not isinstance(args[0], List) or not any(isinstance(a, Number) for a in args[1:]):
         return False
     state = args[0].state
@@ -37,15 +37,16 @@ def _is_asked_at_run_time(args: list[Any]) -> bool:
 
 
 def row_of(walk: Walk, items: tuple[Any, ...]) -> tuple[ir.Value, type]:
-    """Numbers as a tensor of one dim, and their type."""
+    """Return numbers as a tensor of one dim, and their Python type."""
     return _row(walk, items)
 
 
 def _row(walk: Walk, state: Any) -> tuple[ir.Value, type]:
-    """The items as a tensor of one dim, and their type."""
+    """Return the items of a list's state as a tensor of one dim, and their Python type."""
     g = walk.g
     if isinstance(state, Sequence):
-        # Item by item: ConcatFromSequence takes no sequence without items, nor does every runtime know their rank.
+        # A Loop over the items, because ConcatFromSequence accepts no empty sequence, and some runtimes do not infer
+        # its rank.
         body = g.body("row")
         turn = body.input("step", ir.DataType.INT64, [])
         body.input("go_on", ir.DataType.BOOL, [])
@@ -60,7 +61,7 @@ def _row(walk: Walk, state: Any) -> tuple[ir.Value, type]:
 
 
 def _list_of(walk: Walk, row: ir.Value, kind: type, like: Any) -> Any:
-    """The numbers of a row as the state of a list, as many as `like` has."""
+    """Return the numbers of a row as the state of a list: items as many as `like` has, or a sequence like `like`."""
     g = walk.g
     if not isinstance(like, Sequence):
         return tuple(Number(mark_scalar(g.Gather(row, i, axis=0)), kind) for i in range(len(like)))
@@ -68,7 +69,7 @@ def _list_of(walk: Walk, row: ir.Value, kind: type, like: Any) -> Any:
 
 
 def _rule(function: Callable[..., Any]) -> Callable[[Walk, Any, list[Any]], Any]:
-    """`function(walk, list, row, kind, *args)` for lists of run-time numbers."""
+    """Wrap `function(walk, list, row, kind, *args)`, for lists of run-time numbers."""
 
     def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
         if not args or not (_is_numbers(args[0]) or _is_asked_at_run_time(args)):
@@ -124,17 +125,17 @@ def _contains(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -
 
 
 def first_place(g: Graph, same: ir.Value) -> ir.Value:
-    """The place of the first item that is the same, as a number; where none is, there is no such item to gather."""
+    """Return the index of the first True as a number; without one, the Gather fails when the model runs."""
     return g.Squeeze(g.Gather(g.NonZero(same), g.const([0]), axis=1), [0, 1])
 
 
 def _index(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -> Number:
-    """Where nothing is found PyTorch raises an exception, and so does the graph when it runs."""
+    """Return the index of an item; without one, PyTorch raises an exception, and the graph fails when it runs."""
     return Number(mark_scalar(first_place(walk.g, _same(walk.g, row, kind, wanted))), int)
 
 
 def replace_number(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """items[place] = number, at a place that is known at run time only."""
+    """items[place] = number, for a run-time place."""
     thing, place, item = args
     if not isinstance(thing, List) or not isinstance(place, Number) or not isinstance(thing.state, tuple):
         return NotImplemented
@@ -151,7 +152,7 @@ def replace_number(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _flags(walk: Walk, row: ir.Value, wanted: bool) -> ir.Value:
-    """How many of the items are true, or are not."""
+    """Return the number of items that are true, or that are false."""
     g = walk.g
     true = cast(g, row, NUMBERS[bool])
     count: ir.Value = g.ReduceSum(cast(g, true if wanted else g.Not(true), NUMBERS[int]), keepdims=0)
@@ -167,7 +168,9 @@ def _all(walk: Walk, thing: List, row: ir.Value, kind: type) -> Number:
 
 
 def _equality_rule(same: bool) -> Callable[[Walk, Any, list[Any]], Any]:
-    """Of two lists of numbers one of which grew in a loop: of their lengths, and of as many items as both have."""
+    """Wrap the equality of two lists of numbers one of which grew in a loop: their lengths and common items are
+    compared.
+    """
 
     def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
         states = [a.state for a in args[:2] if isinstance(a, List)]

@@ -1,4 +1,4 @@
-"""Arithmetic of Python numbers that are only known at run time, as ONNX nodes on int64, double and bool of rank 0."""
+"""Arithmetic of run-time Python numbers, as ONNX nodes on int64, double and bool of rank 0."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _KINDS = {"int": int, "float": float, "bool": bool}
 
 
 def kind_of(g: Graph, value: ir.Value) -> type:
-    """The Python type of a run-time number."""
+    """Return the Python type of a run-time number."""
     dtype = g.dtype(value)
     return bool if dtype == BOOL else float if dtype.is_floating_point() else int
 
 
 def apply_operator(g: Graph, kind: str, args: list[Any], returns: list[str], schema: torch.FunctionSchema) -> Any:
-    """One operator on numbers, known and not. Raises `Unsupported` where there is no formula for it."""
+    """Apply one operator to numbers, known or not. Raises `Unsupported` if there is no formula for it."""
     if kind in _LISTS:
         found = [a for a in args if isinstance(a, List)]
         if found and all(isinstance(a.state, tuple) for a in found):
             return _LISTS[kind](g, args)
     if kind == "aten::divmod":
-        return _divide_with_rest(g, args)
+        return _divmod(g, args)
     if kind not in _FORMULAS or not all(isinstance(a, (Number, bool, int, float)) for a in args):
         raise Unsupported("no PyTorch rule for this operator on values that are known at run time only")
     common = float if any(type_of_number(a) is float for a in args) else int
@@ -49,7 +49,7 @@ def apply_operator(g: Graph, kind: str, args: list[Any], returns: list[str], sch
 
 
 def type_of_number(number: Any) -> type:
-    """Of a number, known or not."""
+    """Return the Python type of a number, known or not."""
     return number.kind if isinstance(number, Number) else type(number)
 
 
@@ -66,12 +66,12 @@ def _example_result(schema: torch.FunctionSchema, args: list[Any]) -> Any:
     try:
         return operator_of(schema.name, schema.overload_name)[0](*numbers)
     except Exception:
-        # Division by zero and the like: there is no example then.
+        # Division by zero and similar operations leave no example.
         return None
 
 
 def as_number(g: Graph, number: Any) -> ir.Value:
-    """A number, known or not, as a value of rank 0."""
+    """Return a number, known or not, as a value of rank 0."""
     return _number_value(g, number, type_of_number(number))
 
 
@@ -79,7 +79,7 @@ def as_number(g: Graph, number: Any) -> ir.Value:
 
 
 def _floor_divide(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Python's: ONNX truncates integers, and its Mod has the sign of the divisor as Python's has."""
+    """Divide as Python's // does: ONNX truncates integers, but its Mod has the sign of the divisor as Python's has."""
     if g.dtype(a) == FLOAT:
         return g.Floor(g.Div(a, b))
     constant = g.static(b)
@@ -89,17 +89,19 @@ def _floor_divide(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _remainder(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
-    """With the sign of the divisor; of floats as TorchScript has it (`aten::remainder` of register_prim_ops.cpp).
+    """Return the remainder with the sign of the divisor; for floats as in `aten::remainder` of register_prim_ops.cpp.
 
-    What is left after a division and a floor is another number where the quotient rounds to a whole one: 1 % 0.1.
+    a - floor(a / b) * b differs if the quotient rounds to a whole number: 1 % 0.1.
     """
     if g.dtype(a) == FLOAT:
         return g.Mod(g.Add(b, g.Mod(a, b, fmod=1)), b, fmod=1)
     return g.Mod(a, b)
 
 
-def _divide_with_rest(g: Graph, args: list[Any]) -> tuple[Number, Number]:
-    """Python's divmod: the rest has the sign of the divisor, and the quotient of floats comes from it unrounded."""
+def _divmod(g: Graph, args: list[Any]) -> tuple[Number, Number]:
+    """Python's divmod: the remainder has the sign of the divisor, and the quotient of floats is derived from the exact
+    remainder.
+    """
     kind = float if any(type_of_number(a) is float for a in args) else int
     a, b = (_number_value(g, x, kind) for x in args)
     if kind is int:
@@ -121,7 +123,7 @@ def _node_formula(name: str) -> Callable[..., ir.Value]:
 
 
 def _range_length(g: Graph, low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
-    """How many steps lead from low to high: the ceiling of (high - low) / step, at least 0."""
+    """Return the number of steps from low to high: the ceiling of (high - low) / step, at least 0."""
     return g.Max(g.Neg(_floor_divide(g, g.Sub(low, high), step)), 0)
 
 
@@ -188,7 +190,7 @@ _FORMULAS: dict[str, Callable[..., ir.Value]] = {
 
 
 def _fold_rule(name: str) -> Callable[[Graph, list[Any]], Any]:
-    """A fold of `name` over the numbers of one list."""
+    """Return a rule that folds the operator `name` over the numbers of one list."""
 
     def reduce(g: Graph, args: list[Any]) -> Any:
         if len(args) > 1:
@@ -204,7 +206,7 @@ def _fold_rule(name: str) -> Callable[[Graph, list[Any]], Any]:
 
 
 def _same_numbers(g: Graph, args: list[Any]) -> Any:
-    """Equality of two lists: of their lengths now, of their items at run time."""
+    """Return the equality of two lists: lengths are compared now, items at run time."""
     a, b = (list(x.state) for x in args)
     if len(a) != len(b):
         return False

@@ -1,4 +1,4 @@
-"""Lists of a TorchScript program whose length or place is not known: ONNX sequences, and rows of numbers."""
+"""Lists of a TorchScript program with unknown length or unknown index: ONNX sequences, and tensors of numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def refuse(why: str) -> Any:
 
 
 def call_on_sequence(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """The operators on a list that became an ONNX sequence."""
+    """Apply an operator to a list that became an ONNX sequence. Raises `Unsupported` for an operator that has no
+    rule.
+    """
     kind = node.kind().removeprefix("aten::")
     if kind not in _ON_SEQUENCES:
         raise Unsupported("this operator on a list whose length is not known")
@@ -33,7 +35,7 @@ def call_on_sequence(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def length_of(walk: Walk, sequence: Sequence) -> ir.Value:
-    """The number of items; of rows of a tensor from its shape."""
+    """Return the number of items; for the rows of a tensor, from its shape."""
     rows = _unbound_tensor(sequence)
     if rows is None:
         return walk.g.SequenceLength(sequence.value)
@@ -42,7 +44,7 @@ def length_of(walk: Walk, sequence: Sequence) -> ir.Value:
 
 
 def item_of(walk: Walk, sequence: Sequence, place: Any) -> Any:
-    """The item at a place, which may count from the end."""
+    """Return the item at an index, which may count from the end."""
     g, rows = walk.g, _unbound_tensor(sequence)
     place = as_number(g, place)
     value = g.SequenceAt(sequence.value, place) if rows is None else g.Gather(rows[0], place, axis=rows[1])
@@ -57,7 +59,7 @@ def item_of(walk: Walk, sequence: Sequence, place: Any) -> Any:
 
 
 def _unbound_tensor(sequence: Sequence) -> tuple[ir.Value, int] | None:
-    """The tensor and the dim that an unbind took apart, where that is what the sequence is."""
+    """Return the tensor that an unbind split into this sequence, and its dim; None for another sequence."""
     node = sequence.value.producer()
     if node is None or node.op_type != "SplitToSequence" or len(node.inputs) > 1 or node.inputs[0] is None:
         return None
@@ -136,7 +138,7 @@ def _empty_sequence(walk: Walk, like: Sequence) -> Sequence:
 
 
 def _index_from_start(walk: Walk, place: Any, length: ir.Value) -> ir.Value:
-    """A place that does not count from the end."""
+    """Return an index counted from the start."""
     g = walk.g
     value = as_number(g, place)
     if isinstance(place, int) and place >= 0:
@@ -145,7 +147,7 @@ def _index_from_start(walk: Walk, place: Any, length: ir.Value) -> ir.Value:
 
 
 def concat_sequences(walk: Walk, first: Any, second: Any) -> Sequence:
-    """Two lists as one, at least one of which is a sequence; the other may be a tuple of items."""
+    """Concatenate two lists, at least one of them a sequence; the other may be a tuple of items."""
     if isinstance(second, tuple):
         return insert_items(walk, first, second)
     if isinstance(first, tuple):
@@ -156,7 +158,7 @@ def concat_sequences(walk: Walk, first: Any, second: Any) -> Sequence:
 
 
 def _slice_sequence(walk: Walk, sequence: Sequence, start: Any, end: Any, step: int) -> Sequence:
-    """Python's list[start:end:step]."""
+    """Return list[start:end:step], as in Python."""
     g = walk.g
     length = length_of(walk, sequence)
     last = length if step > 0 else g.Sub(length, 1)
@@ -176,7 +178,7 @@ def _slice_sequence(walk: Walk, sequence: Sequence, start: Any, end: Any, step: 
 def _extend_strided(
     walk: Walk, sequence: Sequence, first: ir.Value, step: int, count: ir.Value, onto: Sequence
 ) -> Sequence:
-    """`onto` with `count` items of a sequence behind it, each `step` places after the one before."""
+    """Append `count` items of a sequence to `onto`, starting at `first` and `step` apart."""
     body = walk.g.body("list")
     turn = body.input("step", ir.DataType.INT64, [])
     body.input("go_on", ir.DataType.BOOL, [])
@@ -190,7 +192,7 @@ def _extend_strided(
 
 
 def insert_items(walk: Walk, sequence: Sequence, items: Iterable[Any], place: Any = None) -> Sequence:
-    """A sequence with items put at its end, or one at a place."""
+    """Return a sequence with items appended, or with one item inserted at a place."""
     for item in items:
         if not isinstance(item, (Tensor, Number, bool, int, float)):
             raise Unsupported("a list of unknown length of something else than tensors of one dtype, or numbers")
@@ -204,13 +206,13 @@ def insert_items(walk: Walk, sequence: Sequence, items: Iterable[Any], place: An
 
 
 def set_sequence_type(value: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """State that `value` is a sequence of tensors of `dtype`."""
+    """Set the type of `value` to a sequence of tensors of `dtype`."""
     value.type = ir.SequenceType(ir.TensorType(dtype))
     return value
 
 
 def concat_rule(new_axis: int) -> Callable[[Walk, Any, list[Any]], Any]:
-    """torch.cat and torch.stack of a list that grew in a loop."""
+    """Return a rule for torch.cat (0) or torch.stack (1) of a list that grew in a loop."""
 
     def join(walk: Walk, node: Any, args: list[Any]) -> Any:
         if not isinstance(args[0], List) or not isinstance(args[0].state, Sequence):
@@ -228,9 +230,9 @@ def concat_rule(new_axis: int) -> Callable[[Walk, Any, list[Any]], Any]:
 
 
 def split_rule(sizes: Callable[[Graph, ir.Value, Any], ir.Value] | None) -> Callable[[Walk, Any, list[Any]], Any]:
-    """A rule that cuts a tensor into as many parts as its length decides when the model runs.
+    """Return a rule that splits a tensor into as many parts as its run-time length requires.
 
-    `sizes(g, length, argument)` are the lengths of the parts; None takes each row by itself.
+    `sizes(g, length, argument)` returns the lengths of the parts; None splits off each row.
     """
 
     def cut(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -261,7 +263,7 @@ def split_rule(sizes: Callable[[Graph, ir.Value, Any], ir.Value] | None) -> Call
 
 
 def tolist_rule(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """Tensor.tolist: a number, or the numbers of a tensor with one dim."""
+    """Tensor.tolist: a number, or the numbers of a tensor with one dim. Raises `Unsupported` for more dims."""
     g, kind = walk.g, (int, float, bool, complex)[args[2]]
     content = read(walk.memory, args[0])
     if is_known(args[0]) and isinstance(content, torch.Tensor):
@@ -280,13 +282,13 @@ def tolist_rule(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def split_sizes(g: Graph, length: ir.Value, each: ir.Value) -> ir.Value:
-    """Of torch.split: a tensor without rows has one part."""
+    """Return the part sizes of torch.split: a tensor without rows has one part."""
     count = g.Max(g.Div(g.Sub(g.Add(length, each), 1), each), 1)
     return g.Min(g.Sub(length, g.Mul(g.Range(0, count, 1), each)), each)
 
 
 def chunk_sizes(g: Graph, length: ir.Value, count: ir.Value) -> ir.Value:
-    """Of torch.chunk: parts as long as `count` of them have to be, and no more of them than that takes."""
+    """Return the part sizes of torch.chunk: parts of equal length, at most `count` of them, the last one shorter."""
     each = g.Div(g.Sub(g.Add(length, count), 1), count)
     least = g.Max(each, 1)
     parts = g.Where(g.Equal(length, 0), count, g.Div(g.Sub(g.Add(length, least), 1), least))
@@ -294,7 +296,7 @@ def chunk_sizes(g: Graph, length: ir.Value, count: ir.Value) -> ir.Value:
 
 
 def select_number(walk: Walk, node: Any, items: tuple[Any, ...], index: Number) -> Any:
-    """One of several numbers, at a place that is known at run time only."""
+    """Return one of several numbers, at a run-time index."""
     kinds = {i.kind if isinstance(i, Number) else type(i) for i in items}
     if len(kinds) != 1 or not kinds <= {int, float, bool}:
         raise Unsupported("an item of a list at a place that is known at run time only")

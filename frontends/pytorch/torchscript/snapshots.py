@@ -1,4 +1,4 @@
-"""Snapshots of values of a TorchScript program: trees whose leaves are what ONNX nodes can carry."""
+"""Snapshots of values of a TorchScript program: trees whose leaves ONNX nodes can carry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import NUMBERS, UNINITIALIZED, Sequence
 
 @dataclass(frozen=True)
 class Slot:
-    """A leaf: a tensor's content, or a number, string or None as it is, or a list that became a sequence.
+    """A leaf: the content of a tensor, a number, string or None, or a list that became a sequence.
 
     `kind` is Tensor, int, float, bool, Sequence, or None for what cannot vary; `item` is the kind of a list's items.
     """
@@ -30,7 +30,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a list, dict, tuple or module held at one moment; `thing` is the object, `keys` those of a dict."""
+    """The content of a list, dict, tuple or module at one moment; `thing` is the object, `keys` those of a dict."""
 
     thing: Any
     items: tuple[Any, ...]
@@ -41,19 +41,19 @@ Tree: TypeAlias = "Slot | Snapshot"
 Path = tuple[int, ...]
 
 MAYBE = ("present", "value")
-"""The keys of the Shot of an optional (`Maybe`)."""
+"""The keys of the snapshot of an `OptionalValue`."""
 
 
 # -- optionals --------------------------------------------------------------------------------------------------------
 
 
 def is_optional(tree: Tree) -> bool:
-    """True for the snapshot of an optional whose presence depends on data."""
+    """Return whether a snapshot is an optional whose presence depends on data."""
     return isinstance(tree, Snapshot) and tree.thing is None and tree.keys == MAYBE
 
 
 def may_be_none(a: Tree, b: Tree) -> bool:
-    """True if a variable that is `a` or `b` may be None and may be something else."""
+    """Return whether a variable that is `a` or `b` may be None, but need not be."""
     if is_optional(a) or is_optional(b):
         return not (_is_blank(a) or _is_blank(b))
     one, other = (a, b) if _is_none(a) else (b, a)
@@ -61,7 +61,7 @@ def may_be_none(a: Tree, b: Tree) -> bool:
 
 
 def as_optional(tree: Tree) -> Snapshot:
-    """A value or None as an optional."""
+    """Return a value or None as an optional."""
     if isinstance(tree, Snapshot) and is_optional(tree):
         return tree
     there = not _is_none(tree)

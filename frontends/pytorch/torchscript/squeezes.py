@@ -1,4 +1,4 @@
-"""A squeeze leaves out a dim of length 1, which gives another rank: a dim of unknown length has to be longer."""
+"""A squeeze removes dims of length 1 only, and so changes the rank: a dim of unknown length must be longer than 1."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SQUEEZES = frozenset(("squeeze", "squeeze_", "squeeze_copy"))
 
 
 def check_squeezed(walk: Walk, x: ir.Value, args: list[Any], at: Location) -> ir.Value:
-    """`x`, which fails when the model runs with a length of 1 where a squeeze by `args` takes a dim to be longer.
+    """Return `x` with a check that fails at run time if a dim that a squeeze by `args` keeps has length 1.
 
-    Without a check the result would have the wrong rank for such lengths, without a word.
+    Without the check the result would silently have the wrong rank for such lengths.
     """
     if x.shape is None:
         return x

@@ -1,4 +1,4 @@
-"""Attributes that a TorchScript module's forward changes: inputs and outputs of the graph, and set for each run."""
+"""Attributes that a TorchScript module's forward changes: inputs and outputs of the graph, set for each run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from convert.errors import Problem, Unsupported
 from convert.graph.tensors import dtype_name
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..common.state import state_inputs, state_output
 from ..common.values import mark_scalar, onnx_dtype
@@ -28,10 +28,10 @@ _PYTHON = (bool, int, float)
 
 
 def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, torch.Tensor]]) -> dict[str, Any]:
-    """What tensors and numbers of the module that forward reads and changes held before, by path.
+    """Return the initial values of the module's tensors and numbers that forward reads and changes, by path.
 
-    start: tensors that do for what is None before (`first_call.py`). Raises `Unsupported` for parameters, for lists
-    and dicts, whose form may change from call to call, and where nothing does for None.
+    start: returns tensors that can replace an initial None (`first_call.py`). Raises `Unsupported` for parameters, for
+    lists and dicts, whose structure may change from call to call, and for a None that no tensor can replace.
     """
     effects = {id(thing) for thing, _, effect in walk.memory.journal if effect}
     changed = [
@@ -69,7 +69,7 @@ def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, to
 
 
 def _refuse_shared(walk: Walk, written: Mapping[str, Any]) -> None:
-    """Raise `Unsupported` where memory that forward writes to is another attribute too, which it reads."""
+    """Raise `Unsupported` if forward writes to memory of another attribute, which it also reads."""
     for path, before in written.items():
         for thing in walk.objects:
             for name in sorted(thing.read):
@@ -88,12 +88,12 @@ def _share_memory(a: torch.Tensor, b: Any) -> bool:
 
 
 def _is_parameter(tensor: torch.Tensor) -> bool:
-    """Not what a call with gradients left in an attribute, which is a result."""
+    """Return whether a tensor is a parameter; a result that a call with gradients left in an attribute is none."""
     return tensor.requires_grad and tensor.is_leaf
 
 
 def add_state_inputs(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
-    """Make graph inputs of these attributes, by path; forward reads those instead of what the module holds."""
+    """Add graph inputs for these attributes, by path; forward reads them instead of the module's values."""
     names = state_inputs(states, taken)
     for path, before in states.items():
         if isinstance(before, torch.Tensor):
@@ -105,7 +105,7 @@ def add_state_inputs(walk: Walk, states: Mapping[str, Any], taken: Collection[st
 
 
 def add_state_outputs(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
-    """Make graph outputs of what the attributes hold when forward ends. Raises `Unsupported` for another shape."""
+    """Add graph outputs for the attributes' values at the end of forward. Raises `Unsupported` for a changed shape."""
     names = state_inputs(states, taken)
     ends = {_attribute_path(thing, name): value for thing in walk.objects for name, value in thing.state.items()}
     for path, before in states.items():
@@ -129,13 +129,13 @@ def _shape_change_error(path: str, before: torch.Tensor, value: Any, example: to
     return Unsupported(
         f"{path} is {was} before forward and {dtype_name(value.dtype)}{after} after it: an input that is fed "
         "with an output cannot change its shape or dtype",
-        hint="where it has its final shape after a first call, call the module once and convert or save it then; else "
-        "keep a buffer of the largest size and the place up to which it is filled",
+        hint="if it has its final shape after one call, call the module once and convert it then; else keep a buffer "
+        "of the largest size, and how far it is filled",
     )
 
 
 def note_state(report: Report, states: Mapping[str, Any], taken: Collection[str]) -> None:
-    """What the user has to know about attributes that became inputs and outputs."""
+    """Tell the user which attributes became inputs and outputs, and how to feed them."""
     listed = (f"{p} (input {n}, output {state_output(n)})" for p, n in state_inputs(states, taken).items())
     report.note(
         f"forward changes {', '.join(listed)}: feed the value that it has in the module first, then the output of the "
@@ -172,7 +172,7 @@ def _is_written(value: Any, effects: set[int]) -> bool:
 
 
 def attributes(module: Any) -> dict[str, Any]:
-    """The buffers of a TorchScript module, and the numbers, tensors and None that its code assigns to, by path."""
+    """Return a module's buffers, and the numbers, tensors and None to which its code assigns, by path."""
     found: dict[str, Any] = dict(module.named_buffers(remove_duplicate=False))
     parts = [(path, part) for path, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
     names = {name for _, part in parts for method in _method_graphs(part) for name in _assigned_names(method)}
@@ -196,7 +196,7 @@ def _assigned_names(graph: Any) -> Iterator[str]:
 
 @contextmanager
 def override_attributes(module: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Inside, the attributes of these paths hold these values; afterwards they all are as they were."""
+    """Within the context, the attributes at these paths hold these values; afterwards all are restored."""
     before = {path: v.clone() if isinstance(v, torch.Tensor) else v for path, v in attributes(module).items()}
     for path, value in values.items():
         _set_attribute(module, path, type(before[path])(value) if isinstance(before[path], _PYTHON) else value.clone())

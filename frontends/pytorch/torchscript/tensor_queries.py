@@ -1,4 +1,4 @@
-"""What a TorchScript program asks about tensors (size, dtype, value), and operators that compute nothing."""
+"""Queries of a TorchScript program about tensors (size, dtype, value), and operators that compute nothing."""
 
 from __future__ import annotations
 
@@ -35,19 +35,22 @@ IGNORED = frozenset(
         "aten::_assert_scalar",
     )
 )
-"""Operators that check, print or note something."""
+"""Operators that check, print or record something."""
 
 Inspection = Callable[[Walk, Any, list[Any]], Any]
 
 
 def _read_real(walk: Walk, tensor: Tensor) -> ir.Value | torch.Tensor:
-    """A tensor's content, of a complex one in the graph the real part, which has its sizes."""
+    """Return a tensor's content; for a complex tensor in the graph the real part, which has the same sizes."""
     content: Any = read_content(walk.memory, tensor)
     return content.real if isinstance(content, ComplexPair) else content
 
 
 def dims_of(walk: Walk, tensor: Tensor) -> list[Any]:
-    """The sizes of a tensor: ints where they are static, run-time numbers elsewhere."""
+    """Return the sizes of a tensor: ints if they are static, else run-time numbers.
+
+    Raises `Unsupported` if the number of dims is unknown.
+    """
     content = _read_real(walk, tensor)
     if isinstance(content, torch.Tensor):
         return list(content.shape)
@@ -78,7 +81,7 @@ def _size(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def rank_of(walk: Walk, tensor: Tensor) -> int:
-    """The number of dims. Raises `Unsupported` where it is not known."""
+    """Return the number of dims. Raises `Unsupported` if it is not known."""
     content = _read_real(walk, tensor)
     if isinstance(content, torch.Tensor):
         return content.dim()
@@ -103,7 +106,7 @@ def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def dtype_of(walk: Walk, tensor: Tensor) -> torch.dtype:
-    """The dtype of a tensor."""
+    """Return the dtype of a tensor."""
     content: Any = read_content(walk.memory, tensor)
     if isinstance(content, ComplexPair):
         return torch_dtype(walk.g, content.real).to_complex()
@@ -127,13 +130,16 @@ def _constant_answer(answer: Any) -> Inspection:
 
 
 def _requires_grad(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """Of weights as in a module that could be trained: fused kernels for inference alone stay out of the program."""
+    """Return True for trainable weights, as in training, so that the program takes no kernels fused for inference."""
     content = read(walk.memory, args[0])
     return args[0] in walk.trainable and isinstance(content, torch.Tensor) and content.is_floating_point()
 
 
 def _is_contiguous(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """As the strides are that operators give to the example; nothing but speed hangs on it in a graph."""
+    """Answer by the strides that operators give to the example: in a graph the answer affects speed only.
+
+    Raises `Unsupported` if the strides are not known.
+    """
     example = args[0].state.example
     if example is None or len(args) > 1:
         raise Unsupported("whether a tensor is contiguous, where its strides are not known")
@@ -149,7 +155,7 @@ def _unwrap_value(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _differs(args: list[Any]) -> Any:
-    """Whether two things are two; for an optional and None whether it is there."""
+    """Return whether two things are not the same object; for an optional and None, whether the optional has a value."""
     for one, other in (args, args[::-1]):
         if isinstance(one, OptionalValue) and other is None:
             return one.present
@@ -164,7 +170,7 @@ def _negate(walk: Walk, node: Any, truth: Any) -> Any:
 
 
 def _number_inspection(kind: type | None) -> Inspection:
-    """The value of a tensor with one element."""
+    """Return a rule for the value of a tensor with one element."""
 
     def inspect(walk: Walk, node: Any, args: list[Any]) -> Any:
         if not isinstance(args[0], Tensor):
@@ -179,9 +185,10 @@ def _number_inspection(kind: type | None) -> Inspection:
 
 
 def _truth(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """Of a tensor; whether a mask is causal, which layers of attention ask for a faster kernel alone, is answered no.
+    """bool(tensor). The question whether a mask is causal is answered with no, because attention asks it only to choose
+    a faster kernel.
 
-    With that answer the mask is added as it is: the same, also where it is causal.
+    With that answer the mask is added unchanged, which gives the same result for a causal mask.
     """
     if _asks_for_causal_mask(node):
         return False
@@ -189,7 +196,7 @@ def _truth(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _asks_for_causal_mask(node: Any) -> bool:
-    """True for `bool((mask == causal_comparison).all())` in `_detect_is_causal_mask` of torch.nn's transformers."""
+    """Return whether the node is `bool((mask == causal_comparison).all())` in torch.nn's `_detect_is_causal_mask`."""
     every = node.inputsAt(0).node()
     equal = every.inputsAt(0).node() if every.kind() == "aten::all" else every
     where = node.sourceRange()
@@ -197,14 +204,18 @@ def _asks_for_causal_mask(node: Any) -> bool:
 
 
 def _known_sizes(walk: Walk, tensor: Tensor) -> list[Any]:
-    """Sizes, names of dims, or None; raises `Unsupported` where their number is not known."""
+    """Return the sizes, names of dims, or None; raises `Unsupported` if their number is not known."""
     content = _read_real(walk, tensor)
     rank_of(walk, tensor)
     return list(content.shape) if isinstance(content, torch.Tensor) else list(walk.g.shape(content))
 
 
 def _equal(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """torch.equal; attention asks it for its shortest way where query and key are one, and all ways give the same."""
+    """torch.equal. The question whether query and key are equal is answered with no, because attention asks it only to
+    choose a shorter path.
+
+    All paths give the same result. Raises `Unsupported` for sizes that may differ at run time.
+    """
     if args[0] is args[1]:
         return True
     if is_known(tuple(args)):
@@ -224,7 +235,7 @@ def _equal(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def number_of(walk: Walk, content: ir.Value, kind: type | None, node: Any) -> Number:
-    """The element of a tensor in the graph as a run-time number of `kind`, or of its own."""
+    """Return the element of a tensor in the graph as a run-time number of `kind`, or else of the tensor's own kind."""
     if isinstance(content, ComplexPair):
         raise Unsupported("the value of a complex tensor as a number")
     g, dtype = walk.g, torch_dtype(walk.g, content)
@@ -236,13 +247,13 @@ def number_of(walk: Walk, content: ir.Value, kind: type | None, node: Any) -> Nu
             else g.Reshape(content, g.const(np.array([], dtype=np.int64)))
         )
         found = cast(g, flat, NUMBERS[kind])
-        # The tensor itself goes on to promote as a tensor.
+        # Identity, because the tensor itself still promotes dtypes as a tensor.
         return Number(mark_scalar(g.Identity(found) if found is content else found), kind)
 
 
 def _tensor_of_number(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], Number):
-        # The example of a number is not that of its tensor: what it counts is the dtype.
+        # The tensor needs an example of its own, because its dtype matters.
         dtypes = {int: torch.int64, float: torch.float64, bool: torch.bool}
         return walk.tensor(args[0].value, torch.empty((), dtype=dtypes[args[0].kind], device="meta"))
     return walk.tensor(torch.tensor(args[0], dtype=torch.float64 if isinstance(args[0], float) else None))
@@ -253,7 +264,7 @@ def _tensor_of_list(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], Tensor):
         return NotImplemented
     dtype = scalar_types()[args[1]] if len(args) > 1 and isinstance(args[1], int) else None
-    # TorchScript makes a tensor of its numbers, floats in the default dtype, and casts that.
+    # TorchScript makes a tensor of its numbers, with floats in the default dtype, and then casts it.
     own = _dtype_of_numbers(args[0])
     if is_known(args[0]):
         return walk.tensor(torch.tensor(as_python(args[0]), dtype=own).to(dtype or own))
@@ -266,13 +277,13 @@ def _tensor_of_list(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _stack_numbers(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
     g = walk.g
     if isinstance(value, Number):
-        return g.Identity(cast(g, value.value, dtype))  # a tensor, which promotes as one
+        return g.Identity(cast(g, value.value, dtype))  # it is a tensor, and promotes dtypes like one
     if isinstance(value, List) and isinstance(value.state, tuple):
         if dtype == torch.int64 and all(isinstance(v, (int, Number)) for v in value.state):
             return vector(g, [v.value if isinstance(v, Number) else v for v in value.state])
         return g.Concat(*(g.Unsqueeze(_stack_numbers(walk, v, dtype), [0]) for v in value.state), axis=0)
     if isinstance(value, List) and value.state.item is not Tensor:
-        # With one more at the end, because runtimes do not join a sequence that is empty.
+        # One item is appended and cut off again, because runtimes do not concatenate an empty sequence.
         longer = g.SequenceInsert(value.state.value, g.const(0, value.state.dtype))
         joined = g.ConcatFromSequence(longer, axis=0, new_axis=1)
         row = g.Slice(g.facts(joined, value.state.dtype, [None]), np.array([0]), np.array([-1]), np.array([0]))
@@ -320,7 +331,7 @@ INSPECTIONS: dict[str, Inspection] = {
     "prim::requires_grad": _requires_grad,
     "aten::requires_grad": _requires_grad,
     "aten::is_grad_enabled": _constant_answer(True),
-    # Asked before nn.TransformerEncoder nests tensors, which it does without gradients only.
+    # nn.TransformerEncoder asks this before it nests tensors, which it does only without gradients.
     "aten::_nested_tensor_from_mask_left_aligned": _constant_answer(False),
     "aten::is_autocast_enabled": _constant_answer(False),
     "aten::is_autocast_cpu_enabled": _constant_answer(False),
@@ -356,4 +367,4 @@ INSPECTIONS: dict[str, Inspection] = {
     "aten::__is__": lambda walk, node, args: _negate(walk, node, _differs(args)),
     "aten::__isnot__": lambda walk, node, args: _differs(args),
 }
-"""What is answered while reading; NotImplemented hands the operator on."""
+"""The rules for queries; one that returns NotImplemented leaves the operator to the next table."""

@@ -11,7 +11,7 @@ from .values import RunTimeText, is_known
 
 
 def text_of(text: str, known: bool) -> str:
-    """A text of values; one in which some are known at run time only is a `RunTimeText`."""
+    """Return a text; a `RunTimeText` if it contains values that are known at run time only."""
     return text if known else RunTimeText(text)
 
 
@@ -38,5 +38,6 @@ TEXT: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
     "aten::format": _format_text,
     "aten::percentFormat": _percent_format,
 }
-"""The operators that make text of values: keys, modes and messages. What is known at run time only is shown as "…",
-which does for messages; as a key, and where it is compared, it is refused."""
+"""The operators that make text of values: keys, modes and messages. A value that is known at run time only is shown as
+"…", which is enough for messages; as a key, and in a comparison, such a text is refused.
+"""

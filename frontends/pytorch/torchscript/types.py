@@ -1,4 +1,4 @@
-"""What isinstance answers in a TorchScript program: of values that are read, of which the data decide, and of lists."""
+"""isinstance in a TorchScript program: of values being converted, of optionals that data decide about, and of lists."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _NUMBERS = (int, float, bool)
 
 
 def is_instance(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """prim::isinstance: a bool, or a run-time one where the data decide whether there is anything.
+    """prim::isinstance: a bool, or a run-time bool if data decide whether an optional has a value.
 
-    Types that differ by more than None are told apart when the program is compiled, those in a Union here.
+    The compiler has already distinguished types that differ by more than None, except those in a Union, which are
+    distinguished here.
     """
     types = list(node.tys("types"))
     if not isinstance(args[0], OptionalValue):
@@ -33,7 +34,8 @@ def is_instance(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _is_one_of(value: Any, types: list[Any]) -> bool:
-    found = [_is_a(value, kind) for kind in types]  # all of them: what cannot be told is refused in any place
+    # all of them, because a type that cannot be tested is refused at any position
+    found = [_is_a(value, kind) for kind in types]
     return any(found)
 
 
@@ -60,7 +62,9 @@ def _items(value: Dict) -> tuple[Any, ...]:
 
 
 def _holds(state: Any, kind: Any) -> bool:
-    """Whether the items of a list are of a type. Raises `Unsupported` for an empty one, of which nothing tells it."""
+    """Return whether the items of a list have a type. Raises `Unsupported` for an empty list, whose item type is
+    unknown.
+    """
     if isinstance(state, Sequence):
         number = state.item in _NUMBERS and kind.kind() in _PLAIN
         return _PLAIN[kind.kind()] is state.item if number else kind.kind() == "TensorType" and state.item is Tensor

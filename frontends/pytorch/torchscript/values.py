@@ -1,7 +1,7 @@
-"""What a TorchScript program computes with, while it is read: tensors that can be written to, lists, run-time numbers.
+"""The values of a TorchScript program during its conversion: mutable tensors, lists, run-time numbers.
 
-Python numbers, strings, None and tuples stand for themselves. Everything that TorchScript can write to is an object
-with a `state` that is replaced and never changed, so that `Memory` can undo what one branch of a condition wrote.
+Python numbers, strings, None and tuples represent themselves. Everything that TorchScript can write to is an object
+with a `state` that is replaced but never mutated, so that `Memory` can undo the writes of one branch of a condition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from convert.errors import Location, Unsupported
 
 
 class Unknown:
-    """The result of an operator that has no rule: reading goes on behind it, to list the others too."""
+    """The result of an operator without a rule: interpretation continues after it, to list the other missing rules
+    too.
+    """
 
     def __repr__(self) -> str:
         return "unknown"
@@ -26,7 +28,7 @@ class Unknown:
 
 UNKNOWN = Unknown()
 UNINITIALIZED = object()
-"""What a variable holds that the program never reads (`prim::Uninitialized`)."""
+"""The content of a variable that the program never reads (`prim::Uninitialized`)."""
 
 Content: TypeAlias = "ir.Value | torch.Tensor | Unknown"
 """A tensor's values: in the ONNX graph, or a constant (parameter, buffer, literal) that is not in it yet."""
@@ -34,7 +36,7 @@ Content: TypeAlias = "ir.Value | torch.Tensor | Unknown"
 
 @dataclass(frozen=True)
 class Number:
-    """An int, float or bool that is known at run time only; `value` has rank 0, `example` is what it may be."""
+    """An int, float or bool that is known at run time only; `value` has rank 0, `example` is a possible value."""
 
     value: ir.Value
     kind: type
@@ -43,10 +45,10 @@ class Number:
 
 @dataclass(frozen=True)
 class View:
-    """How a tensor looks at others: `replay` makes its content from the first base's, `scatter` writes it back.
+    """The relation of a view to its bases: `replay` computes its content from the first base, `scatter` writes it back.
 
-    `replay` is None where the tensor may or may not share memory with the bases (reshape does if strides allow it).
-    `epoch` is that of the base when the view was made.
+    `replay` is None if the tensor may or may not share memory with the bases (for reshape the strides decide). `epoch`
+    is the epoch of the base when the view was made.
     """
 
     bases: tuple[Tensor, ...]
@@ -56,15 +58,16 @@ class View:
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The versions of the bases now."""
+        """The present versions of the bases."""
         return tuple(base.state.version for base in self.bases)
 
 
 @dataclass(frozen=True)
 class TensorState:
-    """`version` is new with each write; `seen` are the versions of the bases that `content` was made from.
+    """`version` is new with each write; `seen` are the versions of the bases from which `content` was computed.
 
-    `stale` says that a write may have changed the content in a way that is not known, `where` tells the last write.
+    `stale` is True if a write may have changed the content in an unknown way; `where` is the location of the last
+    write.
     """
 
     content: Any
@@ -79,8 +82,9 @@ class TensorState:
 class Tensor:
     """A tensor of the program: an identity, with content that in-place operators replace.
 
-    `scope` is where it was born, `epoch` counts how often its shape was changed in place. A tensor that is `listed` may
-    share memory with an item of a list that became an ONNX sequence, which holds copies: nothing may write to it.
+    `scope` is the scope in which it was made, `epoch` counts in-place changes of its shape. A `listed` tensor may share
+    memory with an item of a list that became an ONNX sequence. The sequence holds copies, so nothing may write to such
+    a tensor.
     """
 
     state: TensorState
@@ -91,7 +95,7 @@ class Tensor:
 
 
 class Lost:
-    """The state of a list, dict or object that may have been changed under another name: to look at it is refused."""
+    """The state of a list, dict or object that may have been changed under another name: every access is refused."""
 
     def _refuse(self, *_: Any) -> Any:
         raise Unsupported(
@@ -104,9 +108,10 @@ class Lost:
 
 @dataclass(eq=False)
 class Container:
-    """What names of a program share. `may_be` are those that it stands for, as the data decides; `stands` the reverse.
+    """A list, dict or object, which several names may share.
 
-    They are others here, as a graph has copies, and one thing in PyTorch: see `Memory.write`.
+    If data selects the container, it is one of `may_be`; `stands` is the inverse relation. In the graph these are
+    different objects, because a graph copies, but in PyTorch they are one: see `Memory.write`.
     """
 
     may_be: list[Any] = field(default_factory=list, kw_only=True, repr=False)
@@ -115,7 +120,7 @@ class Container:
 
 @dataclass(eq=False)
 class List(Container):
-    """A list of the program; `state` is a tuple of its items, or a `Sequence` where its length is not known."""
+    """A list of the program; `state` is a tuple of its items, or a `Sequence` if its length is not known."""
 
     state: Any
     scope: int = 0
@@ -144,9 +149,9 @@ class Dict(Container):
 
 @dataclass(eq=False)
 class Object(Container):
-    """A module (or instance of a TorchScript class) and its path; `state` holds the attributes that were met.
+    """A module (or instance of a TorchScript class) and its path; `state` holds the attributes accessed so far.
 
-    `read` names those whose value before the program began was read, `written` those that were assigned to, and where.
+    `read` names the attributes whose initial value was read; `written` those that were assigned to, with the location.
     """
 
     script: Any
@@ -159,7 +164,7 @@ class Object(Container):
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of a list's modules of one interface, at a place that is known at run time only."""
+    """One of a list's modules, all of one interface, at a run-time index."""
 
     place: Number
     modules: tuple[Object, ...]
@@ -167,14 +172,14 @@ class OneOf:
 
 @dataclass(frozen=True)
 class OptionalValue:
-    """An optional whose presence depends on data; `value` is read only where `present` (a bool or Number) holds."""
+    """An optional whose presence depends on data; `value` is read only if `present` (a bool or Number) is true."""
 
     present: Any
     value: Any
 
 
 class RunTimeText(str):
-    """A text with values in it that are known at run time only, shown as "…": enough for a message, equal to none."""
+    """A text that contains run-time values, shown as "…": good enough for a message, but equal to no other text."""
 
     __slots__ = ()
 
@@ -203,7 +208,9 @@ Mutable: TypeAlias = "Tensor | List | Dict | Object"
 
 @dataclass
 class Memory:
-    """Which objects were written since a scope began, so that a branch can be undone and its writes compared."""
+    """Records which objects were written since a scope began, so that a branch can be undone and its writes
+    compared.
+    """
 
     journal: list[tuple[Any, Any, bool]] = field(default_factory=list)
     links: list[Any] = field(default_factory=list)
@@ -212,9 +219,10 @@ class Memory:
     versions: int = 0
 
     def write(self, thing: Mutable, state: Any, *, effect: bool = True) -> None:
-        """Replace the state of `thing`; not an effect where only a cache is refreshed.
+        """Replace the state of `thing`; with `effect` False, the write only refreshes a cache.
 
-        What may be the same list, dict or object under another name is lost: nobody knows what that holds then.
+        Lists, dicts and objects that may be the same thing under another name become `Lost`, because their content is
+        then uncertain.
         """
         self.journal.append((thing, thing.state, effect))
         thing.state = state
@@ -223,36 +231,36 @@ class Memory:
                 self.lose(other)
 
     def lose(self, thing: Any) -> None:
-        """Forbid looking at a list, dict or object, and nothing else."""
+        """Forbid access to a list, dict or object, and to nothing else."""
         self.journal.append((thing, thing.state, True))
         thing.state = Lost()
 
     def link(self, new: Container, things: list[Any]) -> None:
-        """Note that `new` stands for one of these lists, dicts or objects, as the data decides."""
+        """Note that data may decide that `new` stands for one of these lists, dicts or objects."""
         for thing in things:
             new.may_be.append(thing)
             thing.stands.append(new)
         self.links += things
 
     def recall(self, thing: Object, name: str, value: Any) -> None:
-        """Add an attribute that `thing` had all along to what it was before each of its writes."""
+        """Add an attribute that `thing` always had to its recorded states before each write."""
         for i, (other, state, effect) in enumerate(self.journal):
             if other is thing and name not in state:
                 self.journal[i] = (thing, {**state, name: value}, effect)
 
     def version(self) -> int:
-        """A number that no content had before."""
+        """Return a number that no content had before."""
         self.versions += 1
         return self.versions
 
     def written(self, since: int) -> list[Mutable]:
-        """Objects that are older than the current scope and were written since the journal had length `since`."""
+        """Return the objects older than the current scope that were written since the journal had length `since`."""
         found = {id(t): t for t, _, effect in self.journal[since:] if effect and t.scope < self.scope}
         return list(found.values())
 
     @contextmanager
     def trial(self) -> Iterator[int]:
-        """A scope whose writes are undone at its end; yields the length of the journal at its beginning."""
+        """Open a scope whose writes are undone at its end; yields the length of the journal at its beginning."""
         start, outer, links = len(self.journal), self.scope, len(self.links)
         self.scopes += 1
         self.scope = self.scopes
@@ -269,7 +277,7 @@ class Memory:
 
 
 def _others(thing: Container) -> list[Any]:
-    """What may be `thing`: what it stands for, and all that stand for one of those or for itself."""
+    """Return all that may be the same as `thing`: what it may be, and all that may be one of those or `thing`."""
     found: list[Any] = [thing]
     for one in found:
         found += [other for other in one.may_be if other not in found]
@@ -279,12 +287,12 @@ def _others(thing: Container) -> list[Any]:
 
 
 def is_lost(thing: Any) -> bool:
-    """True for a tensor, list, dict or object whose content is not certain."""
+    """Return whether the content of a tensor, list, dict or object is uncertain."""
     return thing.state.stale if isinstance(thing, Tensor) else isinstance(thing.state, Lost)
 
 
 def is_known(value: Any) -> bool:
-    """True if a value does not depend on the model's inputs."""
+    """Return whether a value is independent of the model's inputs."""
     if isinstance(value, Tensor):
         return isinstance(value.state.content, torch.Tensor) and not value.state.stale
     if isinstance(value, List):
@@ -300,7 +308,7 @@ def is_known(value: Any) -> bool:
 
 
 def has_unknown(value: Any) -> bool:
-    """True if a value comes from an operator without a rule."""
+    """Return whether a value comes from an operator without a rule."""
     if isinstance(value, Tensor):
         return isinstance(value.state.content, Unknown)
     if isinstance(value, List):
@@ -315,9 +323,9 @@ def has_unknown(value: Any) -> bool:
 
 
 def read(memory: Memory, tensor: Tensor) -> Content:
-    """The content of a tensor now: made again from its base if that was written since.
+    """Return the present content of a tensor, recomputed from its base if that was written since.
 
-    Raises `Unsupported` if a write may have changed it in a way that is not known.
+    Raises `Unsupported` if a write may have changed it in an unknown way.
     """
     if tensor.state.stale:
         raise Unsupported(_uncertain_message(tensor.state.where))
@@ -333,7 +341,7 @@ def read(memory: Memory, tensor: Tensor) -> Content:
 
 
 def read_content(memory: Memory, tensor: Tensor) -> ir.Value | torch.Tensor:
-    """`read` of a tensor that does not come from an operator without a rule: nothing is asked of those."""
+    """Return `read` of a tensor that does not come from an operator without a rule; the caller ensures that."""
     content = read(memory, tensor)
     assert not isinstance(content, Unknown)
     return content
@@ -348,7 +356,7 @@ def _uncertain_message(where: str) -> str:
 
 
 def write(memory: Memory, tensor: Tensor, content: Content, example: torch.Tensor | None, where: str = "") -> None:
-    """Replace the content of a tensor and of every tensor that it is a view of."""
+    """Replace the content of a tensor and of every tensor of which it is a view."""
     _refuse_listed(tensor)
     view = tensor.view
     if view is not None and view.scatter is not None and not isinstance(content, Unknown):
@@ -362,9 +370,9 @@ def write(memory: Memory, tensor: Tensor, content: Content, example: torch.Tenso
 
 
 def mark_stale(memory: Memory, tensor: Mutable, where: str = "") -> None:
-    """Forbid reading a tensor that a write may have changed in a way that is not known, and its other views.
+    """Forbid access to a tensor, list, dict or object that a write may have changed in an unknown way.
 
-    The same of a list, dict or object.
+    Other views of a tensor's memory are forbidden too.
     """
     if not isinstance(tensor, Tensor):
         memory.lose(tensor)
@@ -379,7 +387,7 @@ def mark_stale(memory: Memory, tensor: Mutable, where: str = "") -> None:
 
 
 def mark_listed(tensor: Tensor) -> None:
-    """Note that an ONNX sequence holds a copy of a tensor: from now on nothing may write to it or what it views."""
+    """Note that an ONNX sequence holds a copy of a tensor: from now on nothing may write to it or to its bases."""
     tensor.listed = True
     for base in tensor.view.bases if tensor.view is not None else ():
         mark_listed(base)

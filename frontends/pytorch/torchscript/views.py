@@ -1,4 +1,4 @@
-"""Which operators give views of their argument, and how a write to a view reaches what it is a view of."""
+"""Operators that return views of their argument, and how a write to a view reaches its base."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNCERTAIN = frozenset(
         "to_dense",
     )
 )
-"""Operators whose result may or may not share memory with their argument, as its strides decide."""
+"""Operators whose result may or may not share memory with their argument, depending on its strides."""
 
 SAME = frozenset(
     (
@@ -46,7 +46,7 @@ SAME = frozenset(
         "cpu",
     )
 )
-"""Operators that return their argument itself where there is nothing to do."""
+"""Operators that return their argument itself if there is nothing to do."""
 
 _SILENT = frozenset(
     (
@@ -59,11 +59,11 @@ _SILENT = frozenset(
         "unsafe_split_with_sizes",
     )
 )
-"""Operators whose result is memory of their argument although their schema does not say so."""
+"""Operators whose result shares memory with their argument although their schema does not say so."""
 
 
 def is_silent(name: str, args: list[Any]) -> bool:
-    """True for an operator whose schema hides that it gives a view."""
+    """Return whether an operator returns a view although its schema does not say so."""
     if name == "einsum":
         return isinstance(args[0], str) and view_labels(args[0]) is not None
     return name in _SILENT
@@ -72,10 +72,10 @@ def is_silent(name: str, args: list[Any]) -> bool:
 PASSING = frozenset(
     ("contiguous", "detach", "alias", "clone", "requires_grad_", "detach_", "resolve_conj", "resolve_neg")
 )
-"""Operators that leave the values of their argument as they are."""
+"""Operators that leave the values of their argument unchanged."""
 
 RESHAPED_IN_PLACE = frozenset(("squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"))
-"""Operators that change what a tensor looks like and not what it holds."""
+"""Operators that change the shape of a tensor in place, but not its elements."""
 
 _SCATTERS = {"select": "select_scatter", "slice": "slice_scatter", "diagonal": "diagonal_scatter"}
 _ROW_MAJOR = frozenset(
@@ -88,9 +88,10 @@ Call = Callable[[Any, list[Any]], Any]
 
 
 def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, Any], Any] | None:
-    """`scatter(g, base, content)` that writes a view's content into its base, or None where that is not known.
+    """Return `scatter(g, base, content)`, which writes a view's content into its base; None if there is no formula.
 
-    `args` are those of the operator `name` that made the view, without the tensor; `call(schema, args)` applies a rule.
+    `args` are the arguments, without the tensor, of the operator `name` that made the view; `call(schema, args)`
+    applies a rule.
     """
     if name in _SCATTERS:
         schema = schema_of(getattr(torch.ops.aten, _SCATTERS[name]).default)
@@ -113,7 +114,7 @@ def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, 
 
 
 def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Callable[[Graph, Any, Any], Any] | None:
-    """The same for the piece at `place` of those that the operator `name` cuts a tensor into."""
+    """Return the same for the piece at `place` of those into which the operator `name` splits a tensor."""
     if name == "unbind":
         schema = schema_of(torch.ops.aten.select_scatter.default)
         return lambda g, base, content: call(schema, [base, content, args[0], place])

@@ -1,4 +1,4 @@
-"""Programs converted as users do it, from the tensors of one example, and compared with PyTorch elsewhere too."""
+"""Programs converted from the tensors of one example, as users do it, and compared with PyTorch at other inputs too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 import convert
-from convert.runners.onnx import run_file
+from convert.runtimes.onnx import run_file
 
 I = torch.tensor  # noqa: E741
 f = torch.randn
@@ -23,7 +23,7 @@ f = torch.randn
 
 @dataclass(frozen=True)
 class Row:
-    """A module, and what it is called with: the first time as the example."""
+    """A module, and its inputs for each call; the first call is the example."""
 
     name: str
     make: Callable[[], nn.Module]
@@ -35,7 +35,7 @@ ROWS: list[Row] = []
 
 
 def row(*calls: Any, rounding: float = 1e-5) -> Callable[[type[nn.Module]], type[nn.Module]]:
-    """Put a class into the table, with the tensors of each call."""
+    """Return a decorator that adds a class to the table, with the tensors of each call."""
 
     def add(kind: type[nn.Module]) -> type[nn.Module]:
         listed = tuple(call if isinstance(call, tuple) else (call,) for call in calls)
@@ -142,7 +142,7 @@ class NarrowAttention(nn.Module):
 
 
 class EqualBags(nn.Module):
-    """Bags as rows of indices, which are no scatter."""
+    """Bags as rows of indices, which need no scatter."""
 
     mode: str = "mean"
     padding: int | None = None
@@ -177,7 +177,7 @@ class WeightedBags(EqualBags):
 
 @row((PLACES, I([[5, 9, 2, 7]] * 3)), (PLACES[:1], I([[8, 1, 6, 3]])))
 class RankedCandidates(EqualBags):
-    """Where a candidate stands twice, which of the two is ranked first is PyTorch's choice, in float64 too."""
+    """For a candidate that occurs twice, which is ranked first is PyTorch's choice, also in float64."""
 
     padding = 0
 
@@ -189,7 +189,7 @@ class RankedCandidates(EqualBags):
 
 @row((torch.complex(f(3, 4), f(3, 4)), f(3, 4)), (torch.complex(f(2, 4), f(2, 4)), f(2, 4)))
 class Complex(nn.Module):
-    """Examples of complex numbers are pairs of real ones for the artefact."""
+    """Complex examples are pairs of real numbers for the artefact."""
 
     def forward(self, z: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return (z * z.conj() * x).abs(), torch.view_as_real(torch.fft.ifft(z))
@@ -208,7 +208,7 @@ def _array(x: Tensor) -> np.ndarray:
 
 @pytest.mark.parametrize("given", ROWS, ids=lambda given: given.name)
 def test_program(given: Row, tmp_path: Path) -> None:
-    """It is verified, and the file gives what PyTorch gives, in PyTorch's dtypes."""
+    """The program is verified, and the file gives PyTorch's results, in PyTorch's dtypes."""
     torch.manual_seed(0)
     module = given.make().eval()
     path = tmp_path / "m.onnx"

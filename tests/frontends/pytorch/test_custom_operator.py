@@ -1,4 +1,4 @@
-"""README's operator of one's own, as it is written there, and the beginning of a rule for it."""
+"""The README's custom operator, exactly as written there, and the beginning of a rule for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def code() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A program with the operator, and the file that has it."""
+    """Create a program with the operator, and the file that defines it."""
     (tmp_path / "cube.py").write_text(code())
     made = run(tmp_path, "-c", MODEL)
     assert made.returncode == 0, made.stderr

@@ -1,8 +1,8 @@
-"""What is imported for a conversion, and what a program can still do with PyTorch after one.
+"""The imports of a conversion, and the use of PyTorch by a program after one.
 
-A command imports neither networkx nor FSDP until something uses them. A program gets every module whole.
-The `.pt2` comes first, in a process that has no temporary folder of PyTorch's yet: a file is loaded in a thread that
-can make none.
+A command imports neither networkx nor FSDP until something uses them. In a program, every module is imported
+completely. The `.pt2` comes first, in a process without a temporary folder of PyTorch's: the confined thread that loads
+a file cannot create one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.marks import slow_but
 
 PROGRAM = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.pt2"
 CONVERT = """
@@ -126,10 +128,10 @@ TELL = "\nprint(json.dumps(found))\n"
 
 
 def run(script: str, when: str, folder: Path) -> dict[str, Any]:
-    """Run a script in a process of its own and return what it found."""
+    """Run a script in a process of its own and return its results."""
     (folder / f"{when}.tmp").mkdir()
     environment = os.environ | {"TMPDIR": str(folder / f"{when}.tmp")}
-    environment.pop("TORCHINDUCTOR_CACHE_DIR", None)  # which PyTorch has set where it was imported
+    environment.pop("TORCHINDUCTOR_CACHE_DIR", None)  # PyTorch sets this when it is imported
     command = [sys.executable, "-c", script + TELL, str(folder), when, str(PROGRAM)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert not done.returncode, done.stderr
@@ -146,9 +148,9 @@ def test_a_command_imports_them_when_they_are_used(tmp_path: Path) -> None:
     assert (tmp_path / "early.onnx").read_bytes() == (tmp_path / "command.onnx").read_bytes()
 
 
-@pytest.mark.parametrize("when", ["program", "verified", pytest.param("command", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("when", slow_but(["program", "verified", "command"], "program"))
 def test_pytorch_works_as_before_after_a_conversion(when: str, tmp_path: Path) -> None:
-    """Compile, train, export and attend; a program finds no module that is empty or that another loader made."""
+    """Compile, train, export and attend: a program finds no module that is empty or that another loader created."""
     found = run(CONVERT + GO_ON, when, tmp_path)
     assert found["failed"] == {}
     assert (found["stand-ins"] == []) == (when != "command")

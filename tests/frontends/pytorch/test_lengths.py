@@ -1,8 +1,11 @@
-"""Layers over sequences whose length is dynamic: recurrent ones, and transformers with masks made in forward."""
+"""Layers over sequences of dynamic length: recurrent ones, and transformers with masks made in forward."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,9 @@ import torch
 from convert.frontends import pytorch as frontend
 from torch import Tensor, nn
 
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.support.pytorch_tools import Calling, read, run
 
 
@@ -27,7 +30,7 @@ class Recurrent(nn.Module):
 
 
 class Masked(nn.Module):
-    """A decoder whose causal mask is as long as what it is given."""
+    """A decoder whose causal mask is as long as its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +67,7 @@ def test_one_capture_serves_every_length(name: str) -> None:
 
 
 def test_capture_leaves_pytorch_as_it_was() -> None:
-    """Kernels that are exchanged for the time of a capture are back afterwards."""
+    """Kernels that are replaced during capture are restored afterwards."""
     before = dict(torch.ops.aten.lstm.input.py_kernels)
     module = MODULES["lstm"]().eval()
     options = Options(inputs=(parse_input("x:float32[batch,length,6]"),))
@@ -108,3 +111,30 @@ def test_python_s_numbers_of_what_only_a_run_knows(function: Callable[..., Any])
         want = function(x, n)
         for got, expected in zip(run(model, x, n), want if isinstance(want, tuple) else (want,), strict=True):
             np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=2e-6)
+
+
+HELPERS = {
+    "helper.py": "def rows(x): return len(x)\n"
+    "def twice(n): return n * 2 if isinstance(n, int) else n * 3\n"
+    "def sides(n): return divmod(n, 3)\n",
+    "layers.py": "import helper\n"
+    "def scaled(x):\n    quotient, rest = helper.sides(x.shape[1])\n"
+    "    return x * helper.rows(x) + helper.twice(x.shape[1]) + quotient - rest\n",
+    "network.py": "from torch import nn\nimport layers\n"
+    "class Network(nn.Module):\n    def forward(self, x): return layers.scaled(x)\n",
+}
+
+
+def test_sizes_are_numbers_in_files_that_the_module_s_file_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in HELPERS.items():
+        (tmp_path / name).write_text(text)
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("network").Network()
+    model = read(module, "x:float32[b,n]")
+    for b, n in ((2, 7), (1, 4), (5, 1)):
+        x = torch.randn(b, n)
+        np.testing.assert_allclose(run(model, x.numpy())[0], module(x).numpy(), rtol=1e-6)
+    assert not {"len", "isinstance", "divmod"} & vars(sys.modules["helper"]).keys()

@@ -1,4 +1,4 @@
-"""Modules that compute something else by mode, seed or kernel, or have no end: what is said, and refused."""
+"""Modules whose result depends on mode, seed or kernel, or that never end: notes and refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import nn
 import convert
 from convert.cli.output_options import exit_on_error
 from convert.errors import BadInput, ResourceLimit, Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.pytorch_tools import agrees, noise, read, run
 from tests.support.run_targets import run_target
 from tests.support.torchscript_tools import scripted
@@ -164,7 +164,7 @@ class Steps(nn.Module):
         return self.step.forward(x) + 1
 
 
-Steps.__annotations__ = {"step": Step}  # TorchScript's compiler reads no annotation that is a string
+Steps.__annotations__ = {"step": Step}  # TorchScript's compiler does not read string annotations
 
 
 def test_module_interfaces() -> None:
@@ -173,7 +173,7 @@ def test_module_interfaces() -> None:
 
 
 class Every(nn.Module):
-    """Assigns to a buffer at every second call only: which one is known when it runs."""
+    """Assigns to a buffer at every second call only, which is known at run time only."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,13 +12,13 @@ from convert.frontends import pytorch as frontend
 from convert.frontends.pytorch.runner import runner
 from torch import Tensor, nn
 
-from convert.options import Options, parse_input
+from convert.outcome.report import Report
 from convert.parity.compare.outputs import FLOAT64_BOUND, float64_error
 from convert.parity.inputs.feeds import generate_feeds
 from convert.passes.to_float64 import widen_model
 from convert.reference import executor
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.support.pytorch_tools import Calling, read, run
 
 CASES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -20,8 +20,8 @@ from torch.utils import _pytree as pytree
 
 import convert.api
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.pytorch_tools import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -30,14 +30,14 @@ ENGINES = [e for e in ("x86", "qnnpack") if e in torch.backends.quantized.suppor
 
 @pytest.fixture(autouse=True)
 def engine() -> Any:
-    """Each test starts with the engine of this machine, and leaves it so."""
+    """Start each test with this machine's engine, and restore it afterwards."""
     before = torch.backends.quantized.engine
     yield
     torch.backends.quantized.engine = before
 
 
 def literally(model: ir.Model, *arrays: np.ndarray) -> list[np.ndarray]:
-    """What the graph says: onnxruntime without its own integer kernels, which round halves as they like."""
+    """Run the graph literally: in onnxruntime without its integer kernels, which round halves differently."""
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     session = onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString(), options)
@@ -49,7 +49,7 @@ def drawn(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def same(module: Any, *arrays: np.ndarray, specs: list[str], step: float = 0.0, often: float = 0.001) -> ir.Model:
-    """The graph gives PyTorch's numbers; where `step` is given, up to one step in a share `often` of the elements."""
+    """Assert that the graph gives PyTorch's numbers; with `step`, up to one step in a share `often` of the elements."""
     model = read(module, *specs)
     with torch.no_grad():
         want = module(*map(torch.from_numpy, arrays))
@@ -99,7 +99,7 @@ def eager(name: str) -> nn.Module:
 @pytest.mark.parametrize("name", ENGINES)
 def test_eager_modules(name: str) -> None:
     module = eager(name)
-    # QNNPACK rounds biases to integers when a layer is packed, which moves results that are nearly half way.
+    # QNNPACK rounds biases to integers when a layer is packed, which changes results that are nearly half way.
     often = 0.15 if name == "qnnpack" else 0.001
     specs = ["x:float32[batch,3,16,16]"]
     model = same(module, drawn(9, 3, 16, 16), specs=specs, step=module.fc.scale, often=often)
@@ -159,7 +159,7 @@ class Linears(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.qint8, torch.float16])
 @pytest.mark.parametrize("size", [1.0, 1e-3, 0.0])
 def test_dynamic_modules(dtype: torch.dtype, size: float) -> None:
-    """Ranges that are very small or empty have a scale of their own."""
+    """Ranges that are very small or empty get a scale of their own."""
     torch.manual_seed(0)
     module = quantization.quantize_dynamic(Linears().eval(), {nn.Linear}, dtype=dtype)
     same(module, drawn(6, 8) * np.float32(size), specs=["x:float32[batch,8]"])
@@ -190,7 +190,7 @@ def test_dynamic_recurrent_layers_in_halves() -> None:
 
 @pytest.mark.slow
 def test_fake_quantization() -> None:
-    """A network between training for quantization and quantizing it."""
+    """A network with fake quantization, as it is after quantization-aware training and before it is quantized."""
     torch.manual_seed(0)
     module = prepare_qat_fx(
         Linears().train(), quantization.get_default_qat_qconfig_mapping("x86"), (torch.randn(2, 8),)
@@ -241,13 +241,14 @@ def functions(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def averages(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Where the mean of whole numbers lies half way between two steps, whatever the zero point is."""
+    """Return averages in which the mean of integers lies half way between two steps, for any zero point."""
     pictures = x.reshape(4, 32, 4, 4)
     odd, even = (torch.quantize_per_tensor(pictures, 0.05, zero, torch.quint8) for zero in (33, 34))
-    # Since 2.14 PyTorch has another rounding for channels that lie last, as a convolution leaves them.
+    # All releases except 2.13 round channels-last values, such as a convolution returns, differently.
     means = [F.adaptive_avg_pool2d(t.contiguous(memory_format=torch.channels_last), 2) for t in (odd, even)]
     means += [F.interpolate(t, scale_factor=2.0, mode="bilinear", align_corners=False) for t in (odd, even)]
-    # PyTorch 2.13 without AVX2 rounds halves of channels-last pools before it adds the zero point: odd ones differ.
+    # PyTorch 2.13 without AVX2 rounds halves of channels-last pools before it adds the zero point, so odd zero points
+    # differ.
     pooled = (odd, even) if torch.backends.cpu.get_cpu_capability().startswith("AVX") else (even,)
     means += [F.avg_pool2d(t.contiguous(memory_format=torch.channels_last), 2, 2) for t in pooled]
     return tuple([t.int_repr() for t in means])
@@ -261,7 +262,7 @@ def dynamic(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize("function", [arithmetic, looked_at, functions, averages, dynamic])
 def test_operators_on_quantized_tensors(function: Any) -> None:
-    """The integers are PyTorch's, all of them; floats are up to rounding."""
+    """The integers equal PyTorch's exactly, floats up to rounding."""
     count, rows = (2, 3) if function is arithmetic else (1, 64 if function is averages else 3)
     arrays = [drawn(4, rows, 8, seed=i) for i in range(count)]
     tensors = tuple(map(torch.from_numpy, arrays))
@@ -302,7 +303,7 @@ def test_quantized_archives_are_verified(tmp_path: Path, to: str) -> None:
 
 @pytest.mark.slow
 def test_the_float64_reference_is_what_the_kernels_compute() -> None:
-    """It is another program than PyTorch's kernels, and differs from them by rounding alone: a step, seldom."""
+    """It is another program than PyTorch's kernels, and differs from them by rounding only: rarely by a step."""
     torch.manual_seed(0)
     module = fx(Mixed(), torch.randn(4, 3, 10), torch.randn(4, 4, 12, 12))
     feeds = [{"x": drawn(5, 3, 10), "y": drawn(5, 4, 12, 12, seed=1)}]
@@ -346,7 +347,7 @@ class Exported(nn.Module):
 
 @pytest.mark.slow
 def test_exported_programs_keep_their_integers(tmp_path: Path) -> None:
-    """In a file as well, which a process reads that has not registered PT2E's operators."""
+    """This also holds for a file read by a process that has not registered PT2E's operators."""
     program = torch.export.export(Exported(), (torch.randn(2, 3, 8, 8),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
     torch.export.save(program, tmp_path / "m.pt2")
     report = convert.api.convert(tmp_path / "m.pt2", "onnx", tmp_path / "m.onnx")

@@ -18,8 +18,8 @@ from torch import nn
 
 from convert.errors import Unsupported
 from convert.files.sniff import sniff
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.pytorch_tools import FACTORY, FILES, Calling, Own, agrees, noise, read
 
 # -- weights -----------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Erratic(nn.Module):
 
 def test_all_unsupported_operators_are_listed_with_module_and_line() -> None:
     with pytest.raises(Unsupported) as error:
-        read(Unruled(), "x:float32[batch,3]")
+        read(Unruled(), "x:float32[2,3]")  # up to 2.12 PyTorch has no shapes with other sizes for the second operator
     by_operator = {p.at.operator: p for p in error.value.problems}
     assert set(by_operator) == {"poisson", "_standard_gamma"}
     assert by_operator["poisson"].count == 2

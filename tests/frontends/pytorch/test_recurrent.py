@@ -34,7 +34,7 @@ SHAPES = {
 
 
 def agree(module: nn.Module, model: ir.Model, *arrays: np.ndarray) -> None:
-    """Values, dtypes and shapes of all outputs, flattened, are those of the module."""
+    """Assert that values, dtypes and shapes of all outputs, flattened, equal the module's."""
     with torch.no_grad():
         want = torch.utils._pytree.tree_leaves(module(*(torch.from_numpy(a.copy()) for a in arrays)))
     for got, tensor in zip(run_graph(model, *arrays), want, strict=True):
@@ -44,7 +44,7 @@ def agree(module: nn.Module, model: ir.Model, *arrays: np.ndarray) -> None:
 
 
 class Packed(nn.Module):
-    """Sequences of several lengths, as a text classifier has them."""
+    """Sequences of several lengths, as in a text classifier."""
 
     def __init__(self, kind: str, shape: str, ordered: bool, value: float = 0.0) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ SPECS = {True: ["x:float32[n,t,5]", "lengths:int64[n]"], False: ["x:float32[t,n,
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", slow_but(LAYERS, "lstm"))
 def test_packed_sequences(kind: str, shape: str) -> None:
-    """Also where no sequence is as long as the padding, and where all are."""
+    """Cases include sequences that are all shorter than the padding, and sequences that all have its length."""
     torch.manual_seed(0)
     module = Packed(kind, shape, ordered=False).eval()
     model = read(torch.jit.script(module), *SPECS[module.first])
@@ -81,13 +81,13 @@ def test_packed_sequences_in_order(traced: bool) -> None:
     example = (torch.randn(6, 3, 5), torch.tensor([6, 4, 2]))
     program = torch.jit.trace(module, example, check_trace=False) if traced else torch.jit.script(module)
     model = read(program, *SPECS[False])
-    # One node a layer, and of the rows that are packed and never read nothing is left.
+    # One node per layer; packed rows that are never read leave no node.
     assert kinds(model).count("LSTM") == 1
     agree(module, model, noise(6, 3, 5), np.array([6, 4, 2]))
 
 
 class Rows(nn.Module):
-    """Computes on the packed rows themselves."""
+    """A module that computes on the packed rows themselves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def test_modules_with_packed_sequences_are_scripted() -> None:
 
 
 class Whole(nn.Module):
-    """Sequences of one length, with or without a state of their own."""
+    """Sequences of one length, with or without an initial state."""
 
     def __init__(self, kind: str, shape: str) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ def test_cells(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ordered", [True, False])
 def test_lengths_are_verified_in_their_range(tmp_path: Path, ordered: bool) -> None:
-    """PyTorch refuses lengths of zero, beyond the padding, or out of order where order is asked for."""
+    """PyTorch refuses lengths of zero, lengths beyond the padding, and unordered lengths if order is required."""
     torch.manual_seed(0)
     module = Packed("gru", "deep", ordered).eval()
     report = convert.api.convert(module, "onnx", tmp_path / "m.onnx", inputs=SPECS[True])

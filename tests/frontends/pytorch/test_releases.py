@@ -1,4 +1,4 @@
-"""A release of PyTorch that was not tried: what the user is told, and what a missing private name leads to."""
+"""An untested release of PyTorch: the message for the user, and the effect of a missing private name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def test_a_release_that_was_not_tried_is_told(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(releases, "RELEASE", (2, 99))
     monkeypatch.setattr(torch, "__version__", "2.99.0")
     (note,) = notes_about_releases()
-    assert note == ("this converter was not tested with PyTorch 2.99.0 (but with 2.13, 2.14): rely on the verification")
+    assert note == (
+        "this converter was not tested with PyTorch 2.99.0 (but with 2.10, 2.11, 2.12, 2.13, 2.14): "
+        "rely on the verification"
+    )
     report = convert.convert(nn.ReLU(), "onnx", tmp_path / "m.onnx", inputs="float32[n,4]")
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
@@ -63,7 +66,7 @@ def test_a_name_that_is_missing_when_it_is_imported_is_told_with_the_release(mon
 
 @pytest.mark.parametrize("place", ["torch._C.parse_schema", "torch.fx.experimental.symbolic_shapes.ShapeEnv"])
 def test_a_private_part_that_is_missing_is_told_with_the_release(place: str) -> None:
-    """In a process of its own: no module of the package was imported before the name went."""
+    """It runs in a process of its own, in which no module of the package was imported before the name was removed."""
     module, _, name = place.rpartition(".")
     code = (
         f"import torch, convert, {module}\n"

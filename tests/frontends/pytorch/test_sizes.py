@@ -13,14 +13,14 @@ from torch import nn
 
 import convert
 from convert.errors import Unsupported
+from convert.outcome.report import Report
 from convert.parity.inputs.feeds import generate_feeds
 from convert.parity.inputs.size_guards import broken_guards
-from convert.report import Report
 from tests.support.pytorch_tools import agrees, noise, read, shape_of
 
 
 class Halves(nn.Module):
-    """Up and down again: right for even heights and widths."""
+    """Downsampling and upsampling, which is right for even heights and widths."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ def test_a_dim_that_another_determines() -> None:
 
 class Fixed(nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
-        return x * next(map(float, x.shape[1:]))  # which TorchScript does not compile
+        return x * next(map(float, x.shape[1:]))  # TorchScript does not compile this
 
 
 def line_of(text: str) -> int:
@@ -140,7 +140,7 @@ def test_sizes_that_the_source_refuses_in_float64_have_a_note(tmp_path: Path) ->
 
 
 class Strided(nn.Module):
-    """Leaves few steps of many, and uses their number as a size."""
+    """Keeps few of many steps, and uses their number as a size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ def test_a_built_in_step_is_checked_where_no_longer_example_may_be_taken(tmp_pat
 
 
 class Cached(nn.Module):
-    """A mask as long as the cache and the new steps together."""
+    """Uses a mask as long as the cache and the new steps together."""
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
         return torch.cat([cache, x], 1) * (mask > 0)[..., None]

@@ -15,9 +15,9 @@ from torch import nn
 
 import convert.api
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.pytorch_tools import noise, read, run
 
 
@@ -50,7 +50,7 @@ class Recent(nn.Module):
 
 
 class Cache(nn.Module):
-    """Keys and values of earlier steps, written where the step's position says."""
+    """Keys and values of earlier steps, written at the step's position."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ def test_what_forward_only_leaves_behind_is_no_state() -> None:
 
 
 class Held(nn.Module):
-    """State in a list or a dict of a part, in the ways in which it may be written."""
+    """State in a list or a dict of a submodule, in the ways in which it may be written."""
 
     def __init__(self, way: str) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ def test_what_forward_only_leaves_in_a_list_is_told() -> None:
 
 
 class Leaves(nn.Module):
-    """State that is not there before the first call, in the ways in which it may come into being."""
+    """State that does not exist before the first call, in the ways in which it may be created."""
 
     def __init__(self, way: str) -> None:
         super().__init__()
@@ -291,8 +291,8 @@ LEFT = {"none": "h", "absent": "h", "buffer": "h", "registered": "h", "dict": "c
 def test_what_is_not_there_before_the_first_call_is_told_and_taken_away(way: str) -> None:
     module, report = Leaves(way).eval(), Report("convert")
     model = read(module, "x:float32[3]", report=report)
-    said = f"forward {'puts' if way in ('dict', 'list') else 'leaves'} a tensor in"
-    assert any(note.startswith(said) and LEFT[way] in note and "first call" in note for note in report.notes)
+    said = f"forward {'puts' if way in ('dict', 'list') else 'stores'} a tensor in"
+    assert any(note.startswith(said) and LEFT[way] in note and "first" in note for note in report.notes)
     np.testing.assert_array_equal(run(model, noise(3))[0], Leaves(way)(torch.from_numpy(noise(3))).numpy())
     assert getattr(module, "h", None) is None
     assert hasattr(module, "h") == (way in ("none", "buffer"))
@@ -325,7 +325,7 @@ def test_a_buffer_that_gets_another_form_is_refused(change: Any, form: str) -> N
 
 
 class Registers(nn.Module):
-    """A buffer that forward registers anew: one of the form that it had, or a table that is too short."""
+    """A module whose forward registers a buffer again: with the same shape, or one that is too short."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The wall around PyTorch's private parts: one package names them, and it costs no more than `import torch`."""
+"""Only one package names PyTorch's private parts, and its import costs no more than `import torch`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_public_part_is_no_private_one(text: str, tmp_path: Path) -> None:
 
 
 def test_every_name_says_what_it_is() -> None:
-    """A name of the package is a function with a docstring, or is followed by a text."""
+    """Each name in the package is a function with a docstring, or is followed by a text."""
     import ast
 
     for file in (PACKAGE / "torch_internals").glob("*.py"):
@@ -81,7 +81,7 @@ def test_every_name_says_what_it_is() -> None:
 
 
 def test_it_loads_little_that_pytorch_does_not() -> None:
-    """Neither sympy nor the compiler, each of which takes as long as a small conversion."""
+    """It loads neither sympy nor the compiler; each of them takes as long as a small conversion."""
     code = (
         "import sys, torch, convert.frontends.pytorch\nbefore = set(sys.modules)\n"
         "from convert.frontends.pytorch import torch_internals\n"
@@ -94,7 +94,7 @@ def test_it_loads_little_that_pytorch_does_not() -> None:
 
 
 def test_tables_of_a_module_are_its_own() -> None:
-    """They are PyTorch's tables and no copies, which a caller may change."""
+    """They are PyTorch's tables and no copies, so that a caller may change them."""
     import torch
 
     module = torch.nn.BatchNorm1d(3)

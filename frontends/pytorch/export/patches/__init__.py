@@ -1,1 +1,1 @@
-"""What torch.export is given in the place of PyTorch's own while it captures."""
+"""Replacements for PyTorch's functions while torch.export captures."""

@@ -1,7 +1,7 @@
-"""Keeps nn.AdaptiveLogSoftmaxWithLoss from going through its clusters by what is in the data.
+"""Keeps nn.AdaptiveLogSoftmaxWithLoss from skipping clusters depending on data.
 
-PyTorch's own methods compute the log-probabilities of those clusters that the rows of a batch ask for, and leave the
-others out: the numbers are the same (`log_prob` in torch/nn/modules/adaptive.py).
+PyTorch's own methods compute the log-probabilities of only those clusters that the rows of a batch need; the numbers
+are the same (`log_prob` in torch/nn/modules/adaptive.py).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ...torch_internals import assert_true, outputs_of_clusters
 
 
 def predict(self: Any, input: Tensor) -> Tensor:
-    """The classes, read off the log-probabilities of all of them."""
+    """Return the classes, from the log-probabilities of all of them."""
     found = torch.argmax(self.head(input), dim=1)
     return torch.where(found < self.shortlist_size, found, self.log_prob(input).argmax(dim=1))
 
 
 def forward(self: Any, input_: Tensor, target_: Tensor) -> Any:
-    """The log-probabilities of the targets and their loss; the check that targets are classes is asked in one."""
+    """Return the log-probabilities of the targets and their loss; all targets are checked at once."""
     batched = target_.dim() > 0
     rows, target = (input_, target_) if batched else (input_.unsqueeze(0), target_.unsqueeze(0))
     assert_true(((target >= 0) & (target < self.n_classes)).all(), "targets are no classes")

@@ -1,4 +1,4 @@
-"""What a capture takes of attention's lengths: as many values as keys, and any number of queries in transformers."""
+"""Lengths in attention during capture: values equal keys, and transformers accepts any number of queries."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .kernels import with_kernels
 
 _NAME = "sdpa"
 _REFUSED = ("softcap", "output_attentions")
-"""What transformers' own function looks for without naming it, and has an error or a warning for."""
+"""Arguments that transformers' own function accepts without naming them, and raises or warns about."""
 
 
 def equal_lengths_of_keys_and_values() -> AbstractContextManager[None]:
-    """Inside, a capture knows that there are as many values as keys, which attention multiplies with each other.
+    """Tell capture that there are as many values as keys, which attention multiplies with each other.
 
-    PyTorch infers the shape of the result alone: 2.13 takes the two lengths for different ones in four dims with
-    features of one width, 2.14 in three dims too.
+    PyTorch infers the result's shape only: 2.13 treats the two lengths as different in four dims with equal feature
+    sizes, 2.14 in three dims too.
     """
     operator, key = torch.ops.aten.scaled_dot_product_attention.default, DispatchKey.CompositeImplicitAutograd
     own = operator.py_kernels.get(key)
@@ -39,10 +39,10 @@ def equal_lengths_of_keys_and_values() -> AbstractContextManager[None]:
 
 @contextmanager
 def attention_of_any_length() -> Iterator[None]:
-    """Inside, attention with a mask is the same for one query as for many.
+    """Make the capture of masked attention the same for one query as for many.
 
-    transformers takes another way for a single query: to choose a faster kernel, for the same numbers. A program
-    that is captured with several would then be one for several only, and no step of a generation.
+    transformers has a special case for a single query, to choose a faster kernel with the same result. A program
+    captured with several queries would then reject one, and no step of a generation could use it.
     """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -51,7 +51,9 @@ def attention_of_any_length() -> Iterator[None]:
     was_local = _NAME in ALL_ATTENTION_FUNCTIONS._local_mapping
 
     def is_given(argument: tuple[str, Any]) -> bool:
-        """Whether it changes what is computed; what transformers' own function does not name, it does not look at."""
+        """Return whether an argument changes the result; transformers' own function ignores arguments that it does not
+        name.
+        """
         name, value = argument
         return name in known and value is not None
 

@@ -1,4 +1,4 @@
-"""Exceptions that a program catches itself: whether what is raised at a place would end in an `except` of forward."""
+"""Determines whether an exception raised at some point would be caught by an `except` in forward."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...common.locate import TORCH
 
 _OUTSIDE = (TORCH, f"{Path(__file__).parents[1]}/", "<")
 _OUTERMOST = str(Path(__file__).parents[1] / "capture.py")
-"""Whoever called for the capture may catch what he likes."""
+"""Callers of the capture may catch anything, so they do not count."""
 
 
 def is_caught(frame: FrameType | None, raised: type[BaseException] | None) -> bool:
-    """Whether the program catches `raised` (None: of a class that nobody knows) where it comes up in `frame`.
+    """Return whether the program catches `raised` (None: of unknown class) if it is raised in `frame`.
 
-    Handlers that raise themselves catch nothing.
+    Handlers that raise again do not count.
     """
     while frame is not None and frame.f_code.co_filename != _OUTERMOST:
         if not frame.f_code.co_filename.startswith(_OUTSIDE):
@@ -32,7 +32,7 @@ def is_caught(frame: FrameType | None, raised: type[BaseException] | None) -> bo
 
 
 def raised_class(statement: ast.stmt | None, frame: FrameType) -> type[BaseException] | None:
-    """The class of what a `raise` or an assertion raises in `frame`; None where that is computed."""
+    """Return the class that a `raise` or an assertion raises in `frame`; None if it is computed."""
     if not isinstance(statement, ast.Raise):
         return AssertionError
     thing = statement.exc
@@ -41,7 +41,7 @@ def raised_class(statement: ast.stmt | None, frame: FrameType) -> type[BaseExcep
 
 
 def tree_of(file: str) -> ast.Module | None:
-    """What is written in a file; None for one that is no Python."""
+    """Return the syntax tree of a file; None if it is not Python."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -50,7 +50,7 @@ def tree_of(file: str) -> ast.Module | None:
 
 @cache
 def _guarded_lines(file: str) -> list[tuple[int, int, list[ast.ExceptHandler]]]:
-    """First and last line of what stands in a `try`, with the handlers that do not end in a `raise`."""
+    """Return first and last line of each `try` body, with the handlers that do not end in a `raise`."""
     tree, found = tree_of(file), []
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Try):
@@ -68,7 +68,7 @@ def _catches(handler: ast.ExceptHandler, frame: FrameType, raised: type[BaseExce
 
 
 def _looked_up(expression: ast.expr | None, frame: FrameType) -> Any:
-    """What a name, or an attribute of one, stands for in `frame`; None for anything else."""
+    """Return what a name, or an attribute of one, refers to in `frame`; None for anything else."""
     if isinstance(expression, ast.Attribute):
         return getattr(_looked_up(expression.value, frame), expression.attr, None)
     if not isinstance(expression, ast.Name):

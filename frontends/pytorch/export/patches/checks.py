@@ -1,8 +1,8 @@
-"""Leaves out checks that do nothing but raise: `if bad.any(): raise`, `assert (x > 0).all()`, `torch._assert(…)`.
+"""Skips checks that only raise: `if bad.any(): raise`, `assert (x > 0).all()`, `torch._assert(…)`.
 
-What a graph computes for input that passes them does not depend on them. Which way a condition on data goes is read
-off the source: the one that does not raise. Where the program catches the exception itself, it decides like any other;
-and where it catches the error with which PyTorch refuses to decide, that is raised again.
+The result for valid input does not depend on them. The source shows which branch of a condition on data does not raise.
+If the program itself catches the exception, the condition is an ordinary decision. If it catches the error with which
+PyTorch refuses to decide, that error is raised again.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ BETWEEN = (
     str(Path(__file__).parents[1]),
     *(f"{TORCH}{name}" for name in _MACHINERY),
 )
-"""What lies between a condition and the place that decides it: any other frame of PyTorch decides on its own."""
+"""Files between a condition and the code that decides it; any other frame of PyTorch decides on its own."""
 
 
 @contextmanager
 def without_checks() -> Iterator[list[str]]:
-    """Inside, conditions on data that only lead to an exception are taken not to hold; notes of those found.
+    """Assume inside the context that conditions on data that only lead to an exception do not hold; yield notes of
+    them.
 
-    Of functions that raise for some numbers too, where the program catches that (gpytorch's Cholesky).
-    Raises the error of a condition on data, at the end, that the program caught.
+    This includes functions that raise for some numbers, if the program catches that (gpytorch's Cholesky). At the end,
+    raises the error of a condition on data that the program caught.
     """
     found: list[str] = []
     caught: list[GuardOnDataDependentSymNode] = []
@@ -51,7 +52,7 @@ def without_checks() -> Iterator[list[str]]:
         try:
             return original(self, condition, *args, **kwargs)
         except GuardOnDataDependentSymNode:
-            boolean = isinstance(condition, sympy.logic.boolalg.Boolean)  # a number that Python wants is none
+            boolean = isinstance(condition, sympy.logic.boolalg.Boolean)  # Python asks for a number
             passes = _passing_value(sys._getframe(1), found) if boolean else None
             if passes is None:
                 raise
@@ -66,14 +67,14 @@ def without_checks() -> Iterator[list[str]]:
             raise
 
     def is_assertion(self: Any) -> bool:
-        """PyTorch takes the condition of an assertion to hold without a word."""
+        """Return whether PyTorch assumes the condition of an assertion to hold."""
         frame = self._get_user_frame() if original_assert(self) else None
         if frame is None or is_caught(frame, AssertionError):
             return False
         _add_note(found, _LEFT_OUT, frame)
         return True
 
-    patched: tuple[Any, ...] = (evaluate, evaluate_node, is_assertion)  # of no common type
+    patched: tuple[Any, ...] = (evaluate, evaluate_node, is_assertion)  # functions of different types
     for name, function in zip(_PATCHED, patched, strict=True):
         setattr(shape_env, name, function)
     try:
@@ -91,7 +92,7 @@ _LEFT_OUT = "a check that only raises an exception is left out"
 
 
 class _PassedChecks(TorchFunctionMode):
-    """Python's truth of a tensor is the one with which a check passes."""
+    """Evaluates a tensor's truth so that a check passes."""
 
     def __init__(self, found: list[str]) -> None:
         super().__init__()
@@ -115,7 +116,7 @@ _RAISING = frozenset(
         "linalg_ldl_factor"
     ).split()
 )
-"""Functions that raise an exception for some numbers, such as a matrix that has no inverse."""
+"""Functions that raise for some numbers, such as a matrix without an inverse."""
 
 
 def _add_note(found: list[str], text: str, frame: FrameType) -> None:
@@ -126,7 +127,7 @@ def _add_note(found: list[str], text: str, frame: FrameType) -> None:
 
 
 def _passing_value(frame: FrameType | None, found: list[str]) -> bool | None:
-    """What the condition that is asked for has to be so that nothing is raised; None where it decides on more."""
+    """Return the truth value for which nothing is raised; None if the condition also decides on other things."""
     asserted = False
     while frame is not None and frame.f_code.co_filename.startswith(BETWEEN):
         asserted = asserted or frame.f_code.co_name == "_assert"
@@ -143,19 +144,21 @@ def _passing_value(frame: FrameType | None, found: list[str]) -> bool | None:
 
 
 def _asking_frame(frame: FrameType | None) -> FrameType | None:
-    """The frame of the program that asks for a condition; None where PyTorch itself does."""
+    """Return the frame of the program that evaluates a condition; None if PyTorch itself does."""
     while frame is not None and frame.f_code.co_filename.startswith(BETWEEN):
         frame = frame.f_back
     return None if frame is None or frame.f_code.co_filename.startswith(TORCH) else frame
 
 
 _DECIDING = (ast.IfExp, ast.comprehension, ast.Lambda)
-"""What has conditions of its own in the line of another one."""
+"""Expressions that contain their own conditions within the line of another."""
 
 
 @cache
 def _conditions(file: str) -> dict[int, tuple[bool, ast.stmt]]:
-    """The lines of conditions that only decide whether an exception is raised: what avoids it, and what raises it."""
+    """Return the conditions, by line, that only decide whether to raise: the value that avoids it, and the raising
+    statement.
+    """
     tree = tree_of(file)
     found: dict[int, tuple[bool, ast.stmt]] = {}
     for node in ast.walk(tree) if tree is not None else ():
@@ -173,7 +176,7 @@ def _conditions(file: str) -> dict[int, tuple[bool, ast.stmt]]:
 
 
 def _only_raises(body: list[ast.stmt]) -> bool:
-    """True for statements of which the last raises, and those before it do nothing but prepare its message."""
+    """Return whether the last statement raises, and those before it only prepare its message."""
     *before, last = body
     raises = isinstance(last, ast.Raise) or (
         isinstance(last, ast.Expr)
@@ -188,7 +191,7 @@ def _only_raises(body: list[ast.stmt]) -> bool:
 
 
 def _wanted_values(test: ast.expr, wanted: bool) -> set[bool]:
-    """The truth that the parts of a condition need so that the whole is `wanted`."""
+    """Return the truth values that the parts of a condition need so that the whole is `wanted`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _wanted_values(test.operand, not wanted)
     if isinstance(test, ast.BoolOp):

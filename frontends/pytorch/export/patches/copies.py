@@ -1,7 +1,7 @@
-"""Leaves conditions on sizes open that only decide where a tensor lies: `if x.shape[0] >= 64: x = x.contiguous()`.
+"""Keeps sizes dynamic in conditions that only affect memory layout: `if x.shape[0] >= 64: x = x.contiguous()`.
 
-diffusers asks that for a kernel of old, and a capture would hold for batches below 64 alone. What the tensor holds is
-the same on both ways; which one it is, is read off the source.
+diffusers does this for an old kernel, and a capture would hold for batches below 64 only. Both branches give the same
+content; the source shows which is which.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import sympy
 from .checks import BETWEEN
 
 _COPY = re.compile(r"\b(\w+)\s*=[\s(\\]*\1[\s)\\]*\.[\s\\]*contiguous\s*\(\s*\)")
-"""`x = x.contiguous()`, as a text that is no comment may have it."""
+"""`x = x.contiguous()` as text, outside comments."""
 
 
 def without_choices_of_place(original: Any) -> Any:
-    """Return `ShapeEnv.evaluate_expr` for which conditions that only lead to `x = x.contiguous()` do not hold.
+    """Return a `ShapeEnv.evaluate_expr` that answers False to conditions that only lead to `x = x.contiguous()`.
 
-    They bound no dim.
+    Such an answer bounds no dim.
     """
 
     def evaluate(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
@@ -43,7 +43,7 @@ def without_choices_of_place(original: Any) -> Any:
 
 
 def _lines_of(code: CodeType) -> frozenset[int]:
-    """The lines of such conditions in a function, a class or a module; an expression has none."""
+    """Return the lines of such conditions in a function, a class or a module; an expression has none."""
     name = code.co_name
     if name == "<module>":
         return _lines(code.co_filename, 0)
@@ -52,15 +52,15 @@ def _lines_of(code: CodeType) -> frozenset[int]:
 
 @cache
 def _has_copies(file: str) -> bool:
-    """Whether `x = x.contiguous()` is anywhere in a file: most have none, and to parse them takes long."""
+    """Return whether `x = x.contiguous()` occurs in a file: most have none, and parsing is slow."""
     return bool(_COPY.search("".join(linecache.getlines(file))))
 
 
 @cache
 def _lines(file: str, start: int) -> frozenset[int]:
-    """The lines of conditions behind which nothing stands but `x = x.contiguous()`, and that assign nothing.
+    """Return the lines of conditions whose body is only `x = x.contiguous()`, and that assign nothing.
 
-    start: the line of the function or the class that is looked through; 0 for the whole file.
+    start: the line of the function or class to search; 0 for the whole file.
     """
     if not _has_copies(file):
         return frozenset()
@@ -82,7 +82,7 @@ def _lines(file: str, start: int) -> frozenset[int]:
 
 
 def _only_copies(statement: ast.stmt) -> bool:
-    """True for `x = x.contiguous()`."""
+    """Return whether a statement is `x = x.contiguous()`."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target, call = statement.targets[0], statement.value

@@ -1,7 +1,7 @@
-"""Counts of a known length: what `torch.bincount(x, minlength=n)` gives where no number in x reaches n.
+"""Counts of a known length: the result of `torch.bincount(x, minlength=n)` if no number in x reaches n.
 
-A program that sorts tokens by their expert makes a list of such counts, and a list has a length while it is captured.
-A larger number has no place to be counted at, which is an error when the graph runs, and is not left out.
+A program that sorts tokens by expert turns such counts into a list, whose length capture must know. A larger number has
+no bin, which is an error at run time, not ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from torch.overrides import TorchFunctionMode
 
 @contextmanager
 def fixed_counts() -> Iterator[list[int]]:
-    """Inside, counts with a `minlength` are that long, and arrays made of tensors are tensors; lengths met."""
+    """Give counts with a `minlength` exactly that length, and keep arrays made of tensors as tensors; yield the
+    lengths.
+    """
     mode = _FixedCounts()
     with mode:
         yield mode.met

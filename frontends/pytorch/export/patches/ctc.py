@@ -1,4 +1,4 @@
-"""The CTC loss on masks and a scan, because PyTorch's own operator looks at the lengths that it is given."""
+"""The CTC loss by masks and a scan, because PyTorch's own operator reads the values of its lengths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from ...torch_internals import scan
 
 _NEVER = -1e30
-"""The logarithm of a probability of nothing: finite, so that differences of it are numbers."""
+"""The logarithm of probability zero: finite, so that differences of it are not NaN."""
 
 
 def ctc_loss(
@@ -22,9 +22,9 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the probability of each target, over all ways of stretching it (Graves et al., 2006).
+    """Return -log of the probability of each target, over all alignments (Graves et al., 2006).
 
-    log_probs: [time, batch, classes] or [time, classes]; targets: [batch, length], or all targets one behind the other.
+    log_probs: [time, batch, classes] or [time, classes]. targets: [batch, length], or all targets concatenated.
     """
     lone = log_probs.dim() == 2
     if lone:
@@ -56,7 +56,7 @@ def ctc_loss_numbered(
     reduction: int = 1,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """torch.ctc_loss, which counts its reductions."""
+    """torch.ctc_loss, which numbers its reductions."""
     name = ("none", "mean", "sum")[reduction]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)
 
@@ -67,7 +67,7 @@ def _lengths(given: Any, batch: int) -> Tensor:
 
 
 def _labels(targets: Tensor, lengths: Tensor) -> Tensor:
-    """[batch, longest]: behind a target's end stands anything."""
+    """Return [batch, longest] labels; entries after a target's end are arbitrary."""
     if targets.dim() == 2:
         return targets
     starts = torch.cumsum(lengths, 0) - lengths
@@ -76,12 +76,14 @@ def _labels(targets: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _forward_variables(log_probs: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor]:
-    """The forward variables over blank, label, blank, …, blank: before the first step, and [time, batch, states]."""
+    """Return the CTC forward variables over blank, label, blank, …, blank: before the first step, and for all steps
+    [time, batch, states].
+    """
     batch, longest = labels.shape
     states = torch.full((batch, 2 * longest + 1), blank, dtype=torch.int64)
     states = states.index_copy(1, 2 * torch.arange(longest) + 1, labels)
     count = 2 * longest + 1
-    # A state may be reached from two before where the label differs and is no blank.
+    # A state can also be reached from two states before, if its label differs and is no blank.
     before = torch.nn.functional.pad(states, (2, 0), value=blank)[:, :count]
     skips = (states != blank) & (states != before)
     emitted = log_probs.gather(2, states.unsqueeze(0).expand(log_probs.shape[0], batch, count))

@@ -1,7 +1,7 @@
-"""Writes the parts of torchvision's detectors that loop over boxes, or ask whether there are any, as tensors.
+"""Rewrites parts of torchvision's detectors that loop over boxes, or ask whether there are any, as tensor operations.
 
-How many boxes there are is known when the model runs: a graph cannot skip what follows where there are none, nor go
-through them one by one in Python. The functions here give what torchvision's own give, for any number of boxes.
+The number of boxes is known at run time only: a graph cannot skip what follows if there are none, nor loop over them in
+Python. These functions return what torchvision's own return, for any number of boxes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...torch_internals import check, map_impl
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """Non-maximum suppression within each class: boxes [n, 4], scores [n], classes [n] give the places that are kept.
+    """Non-maximum suppression within each class: boxes [n, 4], scores [n], classes [n]; returns the kept indices.
 
-    Boxes of different classes are moved apart by more than the largest coordinate, which no boxes do not have.
+    Boxes of different classes are shifted apart by more than the largest coordinate, which is undefined for no boxes.
     """
     largest = torch.cat((boxes.flatten(), boxes.new_full((1,), float("-inf")))).max()
     offsets = idxs.to(boxes) * (largest + torch.tensor(1).to(boxes))
@@ -26,9 +26,9 @@ def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: floa
 
 
 def paste_masks(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int], padding: int = 1) -> Tensor:
-    """Masks [n, 1, m, m] at their boxes [n, 4] in pictures [n, 1, height, width] of zeros, scaled bilinearly.
+    """Paste masks [n, 1, m, m] at their boxes [n, 4] into images [n, 1, height, width] of zeros, scaled bilinearly.
 
-    A picture is a product of matrices: of each of its rows with the rows of the mask, and of columns.
+    An image is a matrix product: row weights times the mask times column weights.
     """
     roi_heads: Any = sys.modules["torchvision.models.detection.roi_heads"]
     masks, scale = roi_heads.expand_masks(masks, padding=padding)
@@ -40,9 +40,9 @@ def paste_masks(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int], paddin
 
 
 def _bilinear_weights(low: Tensor, high: Tensor, length: Any, cells: int, dtype: torch.dtype) -> Tensor:
-    """What each cell of a mask adds to each pixel: [n, length, cells], zero for pixels outside of low … high.
+    """Return the weight of each mask element in each pixel: [n, length, cells], zero for pixels outside low … high.
 
-    As torch.nn.functional.interpolate has it with align_corners=False, from `cells` to high - low + 1 pixels.
+    As torch.nn.functional.interpolate with align_corners=False, from `cells` to high - low + 1 pixels.
     """
     size = (high - low + 1).clamp(min=1)[:, None]
     pixel = torch.arange(length)[None, :] - low[:, None]
@@ -57,13 +57,14 @@ def _bilinear_weights(low: Tensor, high: Tensor, length: Any, cells: int, dtype:
 
 
 def heatmaps_to_keypoints(maps: Tensor, rois: Tensor) -> tuple[Tensor, Tensor]:
-    """Places [n, k, 3] of the largest scores in maps [n, k, h, w] over the boxes [n, 4], and these scores [n, k].
+    """Return positions [n, k, 3] of the largest scores in maps [n, k, h, w] over the boxes [n, 4], and the scores [n,
+    k].
 
-    Each map is scaled bicubically to the pixels of its box; as products of matrices, so that one size does for all:
-    what lies behind the last pixel of a box counts for nothing.
+    Each map is scaled bicubically to the pixels of its box. This is a product of matrices of one common size, in which
+    pixels outside a box have weight zero.
     """
     low, sizes = rois[:, :2], (rois[:, 2:] - rois[:, :2]).clamp(min=1)
-    # A box more than there are, of one pixel: maps over nothing are refused.
+    # Add a box of one pixel, because maps over no pixels are rejected.
     pixels = torch.cat((sizes.ceil(), sizes.new_ones(1, 2)))
     maps = torch.cat((maps, maps.new_zeros(1, *maps.shape[1:])))
     lengths = pixels.amax(0).to(torch.int64).tolist()
@@ -88,10 +89,9 @@ def heatmaps_to_keypoints(maps: Tensor, rois: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _bicubic_weights(size: Tensor, pixel: Tensor, cells: int) -> Tensor:
-    """What each of `cells` adds to each pixel of `size`: [pixels, cells].
+    """Return the weight of each of `cells` in each pixel of `size`: [pixels, cells].
 
-    As torch.nn.functional.interpolate has it with align_corners=False: Keys' kernel with -0.75, the outermost cells
-    repeated.
+    As torch.nn.functional.interpolate with align_corners=False: Keys' kernel with -0.75, and repeated edge elements.
     """
     place = (pixel + 0.5) * (cells / size) - 0.5
     first = place.floor()

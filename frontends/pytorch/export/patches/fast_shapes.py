@@ -1,4 +1,4 @@
-"""Infers the shapes of common layers from their inputs alone while a program is captured, which is most of its cost."""
+"""Infers the shapes of common layers directly during capture, which otherwise takes most of its time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _KEY = DispatchKey.CompositeImplicitAutograd
 
 @contextmanager
 def infer_layer_shapes() -> Iterator[None]:
-    """Inside, what `linear`, `layer_norm` and `batch_norm` give is not found by decomposing them.
+    """Infer the results of `linear`, `layer_norm` and `batch_norm` without decomposing them.
 
-    torch.export runs each operator on tensors without content, and decomposes these into several operators only for a
-    shape that is plain to see: a quarter of reading BERT. What is not the ordinary case is decomposed as before, and
-    so is everything where PyTorch records the decomposition instead of the operator.
+    torch.export runs each operator on fake tensors, and decomposes these into several operators only for a simple
+    shape: a quarter of the time to read BERT. Other cases are decomposed as before, as is everything where PyTorch
+    records the decomposition instead of the operator.
     """
     aten = torch.ops.aten
     rules: dict[Any, Callable[..., Tensor | None]] = {
@@ -35,11 +35,11 @@ def infer_layer_shapes() -> Iterator[None]:
 
 
 def no_description(*args: Any, **kwargs: Any) -> None:
-    """In the place of a description of a value, beside meta["val"], that nothing here reads."""
+    """Replaces the description of a value, next to meta["val"], that nothing here reads."""
 
 
 def _kernel(operator: Any, python: Callable[..., Any] | None, rule: Callable[..., Tensor | None]) -> Callable[..., Any]:
-    """A kernel that gives what `rule` infers, and decomposes where that is None."""
+    """Return a kernel that returns the result of `rule`; where `rule` infers nothing, it decomposes the operator."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         found = None
@@ -100,7 +100,9 @@ def _batch_norm(
 
 
 def _is_ordinary(input: Tensor, *others: Tensor | None) -> bool:
-    """Contiguous tensors without content of one floating dtype: no subclass, no transformation, no constant."""
+    """Return whether tensors are contiguous fake tensors of one floating-point dtype, without subclass or
+    transformation.
+    """
     tensors = [input, *(t for t in others if t is not None)]
     return (
         all(type(t) is FakeTensor and t.constant is None and t.layout == torch.strided for t in tensors)
@@ -111,7 +113,7 @@ def _is_ordinary(input: Tensor, *others: Tensor | None) -> bool:
 
 
 def _same_shape(shape: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether two shapes are known to be equal; comparing dynamic dims would make a guard of it."""
+    """Return whether two shapes are known to be equal; comparing dynamic dims would create a guard."""
     return (
         len(shape) == len(other)
         and all(type(d) is int for d in (*shape, *other))

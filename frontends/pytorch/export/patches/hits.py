@@ -1,8 +1,8 @@
-"""Loops over the places where a mask holds, `for k in mask.nonzero():`, as mixtures of experts go through those in use.
+"""Captures loops over the indices where a mask is true, `for k in mask.nonzero():`, such as loops over used experts.
 
-Only data tell how many steps such a loop has, while a mask of a known size has a known number of places. The loop goes
-through these: through all of them where runs show that those without a hit change nothing, else each asks whether it
-is one, a decision as any other (`decisions.py`).
+The number of iterations depends on data, but a mask of known size has a known number of positions. The loop runs over
+all of these: over every one, if runs show that positions without a hit change nothing; otherwise each position is a
+decision (`decisions.py`).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from ...torch_internals import pytree
 from ..captured import kept_state
 
 _MOST_PLACES = 1024
-"""Places of a mask that a loop is written out for: experts of one layer."""
+"""Maximum number of mask positions for which a loop is unrolled: the experts of one layer."""
 
 _DRAWS = 64
 
 
 @contextmanager
 def places_of_hits(every: bool) -> Iterator[LoopsOverHits]:
-    """Inside, loops over `nonzero` go through places of the mask: `every` one, or those that turn out to be hits."""
+    """Run loops over `nonzero` over all positions of the mask if `every`, else over each position that is a hit."""
     with LoopsOverHits(every) as mode:
         yield mode
 
 
 class LoopsOverHits(TorchFunctionMode):
-    """`loops` holds, for each loop that was begun, the number of its places and those that had no hit, where known."""
+    """`loops` has, for each started loop, the number of its positions and those without a hit, if known."""
 
     def __init__(self, every: bool) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class LoopsOverHits(TorchFunctionMode):
         if isinstance(first, Tensor) and mask is not None and func is Tensor.tolist and first.dim() == 1:
             return (int(place) for place in self._rows(mask, False))
         if func is Tensor.__format__ and first is not None and first.dim() == 0:
-            return format(first.item(), *args[1:])  # "expert_1", of which a captured tensor has no number
+            return format(first.item(), *args[1:])  # "expert_1": a captured tensor has no number to format
         made = func(*args, **kwargs)
         if mask is not None and func in _FLATTENING and isinstance(made, Tensor) and made.dim() == mask.dim() == 1:
             self._hits[id(made)] = made, mask
@@ -65,7 +65,7 @@ class LoopsOverHits(TorchFunctionMode):
         return made
 
     def _rows(self, mask: Tensor, is_list: bool) -> Iterator[Tensor]:
-        """The rows of `nonzero`, or with `is_list` False the numbers of a mask with one dim."""
+        """Yield the rows of `nonzero`, or with `is_list` False the indices of a one-dim mask."""
         idle: set[int] = set()
         self.loops.append((math.prod(mask.shape), idle))
         for i, place in enumerate(itertools.product(*map(range, mask.shape))):
@@ -86,10 +86,10 @@ def _has_places(mask: Tensor) -> bool:
 
 
 def loops_over_hits(module: nn.Module, call: Call) -> bool | None:
-    """Whether forward loops over hits, and places without one change nothing; None where it has no such loop.
+    """Return whether forward loops over hits and positions without one change nothing; None if it has no such loop.
 
-    It is run both ways, until each place of each loop has been without a hit: with the example, and with inputs that
-    are one row over and over, which take few experts. All outputs have to be equal, with NaN in the same places.
+    Both ways run with the example, and with inputs that repeat one row, which use few experts, until each position of
+    each loop has been without a hit. All outputs must be equal, with NaN at the same positions.
     """
     tensors = {name: example.tensor for name, example in call.items()}
     waiting: dict[int, set[int]] = {}
@@ -116,7 +116,9 @@ def loops_over_hits(module: nn.Module, call: Call) -> bool | None:
 
 
 def _one_row(tensor: Tensor, generator: torch.Generator) -> Tensor:
-    """A tensor like this one: floats of one row, drawn anew, over and over; one of its own numbers, of other dtypes."""
+    """Return a tensor of this shape with one repeated row: random numbers for floats, one number of the tensor
+    for other dtypes.
+    """
     if not tensor.numel() or not tensor.dim():
         return tensor
     if tensor.is_floating_point():

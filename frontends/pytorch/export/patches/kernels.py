@@ -1,4 +1,4 @@
-"""Exchanges the Python kernels that torch.export infers shapes with, for the time of a capture."""
+"""Replaces the Python kernels with which torch.export infers shapes, during a capture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ...torch_internals import DispatchKey, kernel_table
 
 KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
-"""Where torch.export looks for the decomposition that it infers shapes with."""
+"""The keys under which torch.export looks up the decomposition for shape inference."""
 
 Kernels = Mapping[Any, Callable[..., Any]]
 """By dispatch key."""
@@ -17,9 +17,9 @@ Kernels = Mapping[Any, Callable[..., Any]]
 
 @contextmanager
 def with_kernels(added: Mapping[Any, Kernels]) -> Iterator[None]:
-    """Inside, the operators have these kernels besides, or instead of, their own.
+    """Give the operators these kernels in addition to, or instead of, their own.
 
-    `torch.export._patches` exchanges the same ones, for loops.
+    `torch.export._patches` replaces the same ones, for loops.
     """
     before = {operator: dict(kernel_table(operator).kernels) for operator in added}
     try:

@@ -1,4 +1,4 @@
-"""Numbers that Python takes out of tensors which are constants of a module: known while it is captured."""
+"""Gives capture the numbers that Python reads from constant tensors of a module."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from torch import Tensor
 from ...torch_internals import disable_proxy_modes_tracing, storage_number, unset_fake_temporarily
 
 _PARTS = frozenset({Tensor.unbind, torch.unbind, Tensor.__getitem__})
-"""What gives parts of a tensor: those of a constant are constants."""
+"""Operators that select parts of a tensor: those of a constant are constants."""
 _NUMBERS = frozenset({Tensor.item, Tensor.tolist, Tensor.__float__, Tensor.__int__, Tensor.__index__, Tensor.__bool__})
 _FILLS = {torch.full: 1, torch.full_like: 1, Tensor.new_full: 2}
-"""What makes a tensor of one number, and the place of the number among its arguments."""
+"""Operators that create a tensor of one number, and the position of the number among their arguments."""
 _MOST = 1024
-"""Elements of a constant whose parts are taken: those of a larger one would be further weights."""
+"""Maximum number of elements of a constant whose parts are known; parts of a larger one would be further weights."""
 
 
 class KnownNumbers:
-    """What the constants of a module hold while it is captured, but for those that forward writes to.
+    """The content of a module's constants during capture, except for those that forward writes to.
 
-    A detector's strides (`for stride in self.stride: torch.full((h * w, 1), float(stride))`) are such: torch.export
-    forgets what they hold, and takes what forward does with them for a question about data.
+    Examples are a detector's strides (`for stride in self.stride: torch.full((h * w, 1), float(stride))`): torch.export
+    forgets their content, and treats what forward does with them as depending on data.
     """
 
     def __init__(self) -> None:
         self.written: set[int] = set()
 
     def result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
-        """The result, in a tuple, of a call that reads a constant; None for any other call."""
+        """Return the result, in a tuple, of a call that reads a constant; None for any other call."""
         if func in _FILLS:
             place = _FILLS[func]
             if len(args) > place and self._is_constant(args[place]) and args[place].dim() == 0:
@@ -42,7 +42,7 @@ class KnownNumbers:
         return None
 
     def _is_constant(self, value: Any) -> bool:
-        """True for a tensor with content that is neither weight nor input: capture has those without content."""
+        """Return whether a tensor has content and is neither weight nor input; capture has fake tensors for those."""
         if type(value) is not Tensor or value.requires_grad or value.numel() > _MOST:
             return False
         storage = _storage(value)
@@ -50,7 +50,7 @@ class KnownNumbers:
 
 
 def _storage(value: Tensor) -> int:
-    """What tells a tensor's storage from others; 0 for what torch.func wraps, which has none."""
+    """Return a key of a tensor's storage; 0 for tensors wrapped by torch.func, which have none."""
     try:
         return storage_number(value)
     except NotImplementedError:
@@ -68,6 +68,6 @@ def _writes(func: Any) -> bool:
 
 
 def _are_numbers(values: tuple[Any, ...]) -> bool:
-    """True for an index of Python's own numbers: one of sizes that are dynamic is an operator of the graph."""
+    """Return whether an index consists of Python numbers; one with dynamic sizes is an operator of the graph."""
     parts = [(v.start, v.stop, v.step) if isinstance(v, slice) else v for v in values]
     return all(_are_numbers(v) if isinstance(v, tuple) else type(v) in (int, type(None), type(...)) for v in parts)

@@ -1,4 +1,6 @@
-"""Python's len, int, float and isinstance of what only a run knows, of which its own make numbers of the example."""
+"""Replaces Python's len, divmod, int, float and isinstance for run-time values; the originals would use the example's
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,26 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 _LIBRARIES = {"convert", "torch", "numpy", *sys.stdlib_module_names}
-"""Packages whose code keeps Python's len: it is no network, or written for capture."""
+"""Packages whose code keeps Python's len, because it is no network, or was written for capture."""
+
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 @contextmanager
 def symbolic_lengths(module: nn.Module) -> Iterator[None]:
-    """Inside, `len` in the files that `module` is written in gives a tensor's first size as it is.
+    """Make `len` in the files of `module` return a tensor's first size symbolically.
 
-    A name of these files and not Python's own: what else runs meanwhile does not see it. And `isinstance` takes sizes
-    for the integers that they are to forward.
+    It is a name in these files and not Python's own, so other code does not see it. `isinstance` treats sizes as the
+    integers that they are for forward, and `divmod` takes them.
     """
-    own = {"len": length, "isinstance": is_instance}
+    own = {"len": length, "isinstance": is_instance, "divmod": quotient_and_remainder}
     changed = [(names, name) for names in _namespaces(module) for name in own if name not in names]
     for names, name in changed:
         names[name] = own[name]
@@ -36,27 +40,36 @@ def symbolic_lengths(module: nn.Module) -> Iterator[None]:
 
 
 def length(obj: Any, /) -> Any:
-    """Python's len, of a tensor without making a number of its size."""
+    """Python's len, without turning a tensor's size into a number."""
     if isinstance(obj, Tensor) and type(obj).__len__ is Tensor.__len__ and obj.dim():
         return obj.shape[0]
     return len(obj)
 
 
+def quotient_and_remainder(left: Any, right: Any, /) -> tuple[Any, Any]:
+    """Python's divmod, which symbolic sizes lack."""
+    if isinstance(left, _SIZES) or isinstance(right, _SIZES):
+        return left // right, left % right
+    return divmod(left, right)
+
+
 def is_instance(obj: Any, kind: Any, /) -> bool:
-    """Python's isinstance, of numbers that only a run knows as of those that they stand for."""
+    """Python's isinstance, with run-time numbers treated as the numbers that they stand for."""
     stands_for = next((number for symbol, number in _SYMBOLS if isinstance(obj, symbol)), obj)
     return isinstance(stands_for, kind) or isinstance(obj, kind)
 
 
+_SIZES = (torch.SymInt, torch.SymFloat)
 _SYMBOLS: tuple[tuple[type, Any], ...] = ((torch.SymInt, 0), (torch.SymFloat, 0.0), (torch.SymBool, False))
 
 
 @contextmanager
 def symbolic_numbers(module: nn.Module) -> Iterator[bool]:
-    """Inside, `int` and `float` in the files that `module` is written in leave unknown numbers as they are.
+    """Make `int` and `float` in the files of `module` leave unknown numbers unchanged; yield whether there are such
+    files.
 
-    Whether there are such files. Those that compare a type with `is`, or ask for it as a dtype, are none: what stands
-    for the types there has their instances and is not they.
+    Files that compare a type with `is`, or use it as a dtype, are excluded, because the replacement has the type's
+    instances but is another object.
     """
     changed = [
         names for names in _namespaces(module) if not {"int", "float"} & names.keys() and not _names_types(names)
@@ -79,7 +92,7 @@ _TYPES = re.compile(r"\bis (not )?(int|float)\b|\.(to|type|astype)\((int|float)\
 
 
 class _OfPython(type):
-    """A type that has the instances of one of Python's, `kind`, and makes them."""
+    """A type that has the instances of a Python type `kind`, and creates them."""
 
     kind: type
 
@@ -115,27 +128,31 @@ class _Floating(metaclass=_OfPython):
 
 
 def _namespaces(module: nn.Module) -> list[dict[str, Any]]:
-    """The globals of the methods of all classes in the tree, of functions in these files, and of those they import."""
+    """Return the globals of the methods of all classes in the tree, and of functions and modules in these files.
+
+    Files of the same packages, and files that are not installed, are searched in turn.
+    """
     kinds = {kind for part in module.modules() for kind in type(part).__mro__}
     known = [value for kind in kinds for value in vars(kind).values()]
     known += [value for part in module.modules() for value in vars(part).values()]
     own = {kind.__module__.split(".")[0] for kind in kinds}
     found: dict[int, dict[str, Any]] = {}
     while known:
-        for function in _functions(known.pop()):
-            names = function.__globals__
+        for names in _globals_of(known.pop()):
             package = str(names.get("__name__")).split(".")[0]
             if id(names) in found or package in _LIBRARIES:
                 continue
             found[id(names)] = names
-            if package in own:
+            if package in own or not _INSTALLED.search(str(names.get("__file__"))):
                 known += names.values()
     return list(found.values())
 
 
-def _functions(value: Any) -> Iterator[FunctionType]:
-    """A function, the one of a method, and those that decorators have put others around."""
+def _globals_of(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the globals of a module, or those of a function, of a method, and of those that decorators have wrapped."""
     value = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+    if isinstance(value, ModuleType):
+        yield vars(value)
     while isinstance(value, FunctionType):
-        yield value
+        yield value.__globals__
         value = vars(value).get("__wrapped__")

@@ -1,4 +1,4 @@
-"""Keeps PyTorch's transformer layers from looking at a mask's content while a program is captured."""
+"""Keeps PyTorch's transformer layers from reading a mask's content during capture."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from torch import Tensor
 
 
 def declared_causal(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Whether the caller says that a mask is causal: it is not asked whether it happens to be."""
+    """Return whether the caller declares a mask causal, without checking its content."""
     return is_causal is True

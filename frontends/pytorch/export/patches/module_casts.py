@@ -1,6 +1,7 @@
-"""`self.layer.to(dtype)` in forward, of a layer that is in that dtype: PyTorch exchanges its weights all the same.
+"""Captures `self.layer.to(dtype)` in forward, for a layer that already has that dtype; PyTorch would replace its
+weights.
 
-What would change a dtype stays PyTorch's, and is refused as it was.
+A call that would change a dtype stays PyTorch's, and is refused as before.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ...torch_internals import parse_to
 
 
 def casts_that_change_something(original: Any) -> Any:
-    """Return `Module.to` that leaves a module alone whose tensors have the dtype and the device asked for."""
+    """Return `Module.to` that leaves a module unchanged if its tensors have the requested dtype and device."""
 
     def to(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
         device, dtype, _, layout = parse_to(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Constructors that make a tensor of Python's numbers, written with one that keeps sizes among them."""
+"""Constructors that create a tensor of Python numbers, rewritten so that they keep symbolic sizes among them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, **options: Any) 
 
 
 def holds_sizes(data: Any) -> bool:
-    """Whether numbers in lists, however deep, include one that is computed from sizes."""
+    """Return whether nested lists of numbers include one that is computed from sizes."""
     if isinstance(data, (list, tuple)):
         return any(map(holds_sizes, data))
     return isinstance(data, (torch.SymInt, torch.SymFloat, torch.SymBool))

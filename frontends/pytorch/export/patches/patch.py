@@ -1,4 +1,4 @@
-"""What a row of the table of patches is, and the one manager that puts rows in place and takes them away again."""
+"""The rows of the patch table, and the context manager that applies and reverts them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...releases import unknown_part
 
 
 class Need(Enum):
-    """What a conversion is without a patch, which decides what is done where a target is missing."""
+    """How a conversion depends on a patch, which decides what happens if a target is missing."""
 
     RESULT = "without it the program is another one, or none: such a release is refused"
     TIME = "without it a capture takes longer: it is left out"
@@ -25,45 +25,45 @@ class Need(Enum):
 
 
 class Stage(Enum):
-    """When a patch is in place."""
+    """When a patch is applied."""
 
     MESSAGES = auto()
-    """All captures of a module, the further tries among them."""
+    """All captures of a module, including further attempts."""
     WATCH = auto()
-    """One capture: what it decides and changes is written down."""
+    """One capture, while its decisions and changes are recorded."""
     CAPTURE = auto()
     """One call of torch.export."""
     LENGTHS = auto()
-    """One call of torch.export, but for one that records gradients."""
+    """One call of torch.export, except for one that records gradients."""
     BLOCKS = auto()
-    """One call of torch.export that is made again where blocks turn out to differ."""
+    """One call of torch.export that is repeated if blocks turn out to differ."""
     GRADIENTS = auto()
     """One call of torch.export below autograd."""
     DECISIONS = auto()
-    """A capture that takes one way of each decision on data."""
+    """A capture that takes one path of each decision on data."""
     CACHE = auto()
-    """A capture of a transformers model, inside of its forward."""
+    """A capture of a transformers model, inside its forward."""
     CACHE_SIZES = auto()
-    """A run of a transformers model without content, which says what its cache holds."""
+    """A run of a transformers model on fake tensors, which determines the content of its cache."""
 
 
 @dataclass(frozen=True)
 class Put:
-    """A value in the place of a target's."""
+    """A value that replaces a target."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class Wrap:
-    """A function `make(original)` that gives what is put in the place of a target."""
+    """A function `make(original)` that returns the replacement of a target."""
 
     make: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Within:
-    """A context manager that exchanges the targets together; `given` are the arguments that it takes, by name."""
+    """A context manager that replaces the targets together; `given` are its arguments, by name."""
 
     manager: Callable[..., AbstractContextManager[Any]]
     given: tuple[str, ...] = ()
@@ -73,11 +73,12 @@ class Within:
 class Patch:
     """A row of the table.
 
-    targets: what is replaced, by its dotted name; none where a public mode or the module's own names are enough. A `*`
-    stands for each module that is loaded and has the name. library, releases: whose they are, and on which releases
-    the tests of the patch have run. upstream: an issue or a change of the library about it, as far as one is known.
-    since, until: the releases from which and up to which the library needs it, where that is known. where_imported: the
-    patch is for a module that may not have been imported, and then no program calls it.
+    - targets: what is replaced, by dotted name; empty if a public mode or the module's own names are enough. A `*`
+      stands for each loaded module that has the name.
+    - library, releases: the library, and the releases on which the patch's tests have run
+    - upstream: an issue or a change of the library about it, if known
+    - since, until: the first and last release that needs it, if known
+    - where_imported: the patch is for a module that may not be imported, and is then unused
     """
 
     stage: Stage
@@ -86,7 +87,7 @@ class Patch:
     why: str
     need: Need = Need.RESULT
     library: str = "torch"
-    releases: str = "2.13, 2.14"
+    releases: str = "2.10 to 2.14"
     upstream: str = ""
     since: str = ""
     until: str = ""
@@ -95,7 +96,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Target:
-    """A name that can be replaced: what holds it, what it is called there, and what it is now."""
+    """A name that can be replaced: its holder, its attribute name, and its current value."""
 
     holder: Any
     name: str
@@ -103,7 +104,7 @@ class Target:
 
 
 def target_of(dotted: str) -> Target:
-    """Find what a dotted name stands for, and import its module. Raises `AttributeError` where it is missing."""
+    """Resolve a dotted name, importing its module. Raises `AttributeError` if it is missing."""
     holder, names = importlib.import_module(dotted.split(".")[0]), dotted.split(".")
     path = names[0]
     for name in names[1:-1]:
@@ -113,16 +114,16 @@ def target_of(dotted: str) -> Target:
         holder = getattr(holder, name)
     last = names[-1]
     if isinstance(holder, ModuleType) and not hasattr(holder, last) and hasattr(builtins, last):
-        return Target(holder, last, getattr(builtins, last))  # a module's own name would hide Python's
+        return Target(holder, last, getattr(builtins, last))  # a module's own name would shadow Python's
     return Target(holder, last, getattr(holder, last))
 
 
 @contextmanager
 def in_place(rows: Iterable[Patch], **given: Any) -> Iterator[Mapping[Any, Any]]:
-    """Put patches in place, in the order of the rows, and take them away at the end.
+    """Apply patches in the order of the rows, and revert them at the end.
 
-    Yields what the context managers among them yield, by the manager. Raises `Unsupported`, which names the release,
-    if one lacks what a patch that decides about the result replaces.
+    Yields what the context managers among them yield, by manager. Raises `Unsupported`, naming the release, if it lacks
+    the target of a patch that the result depends on.
     """
     entered: dict[Any, Any] = {}
     with ExitStack() as stack:
@@ -152,7 +153,7 @@ def _changes(row: Patch, targets: list[Target], given: Mapping[str, Any]) -> Ite
 
 
 def _targets(dotted: str) -> list[Target]:
-    """The target of a name; of one with a `*` those of the modules that are loaded."""
+    """Return the targets of a name; for one with a `*`, those of loaded modules."""
     package, star, name = dotted.partition(".*.")
     if not star:
         return [target_of(dotted)]
@@ -161,5 +162,5 @@ def _targets(dotted: str) -> list[Target]:
 
 
 def _is_imported(dotted: str) -> bool:
-    """Whether the module of a function is loaded."""
+    """Return whether the module of a function is loaded."""
     return dotted.rpartition(".")[0] in sys.modules

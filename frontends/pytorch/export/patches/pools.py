@@ -1,4 +1,4 @@
-"""Pools along dims of dynamic size, of which torch.export would hold the program to the example's."""
+"""Pools along dynamic dims, which torch.export would fix to the example's size."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .kernels import KEYS, with_kernels
 
 
 def infer_line_pools() -> AbstractContextManager[None]:
-    """Inside, the shape that `max_pool1d` gives is that of the same pool in two dims.
+    """Infer the shape of `max_pool1d` as that of the same pool in two dims.
 
-    Its own kernel computes the length as a number, so that torch.export holds the program to the example's.
+    Its own kernel computes the length as a number, so that torch.export fixes it to the example's.
     """
     return with_kernels({torch.ops.aten.max_pool1d.default: dict.fromkeys(KEYS, _max_pool1d)})
 
@@ -37,9 +37,9 @@ def _max_pool1d(
 
 
 def over_whole_dims(pool: Callable[..., Any], rank: int, *, is_maximum: bool) -> Callable[..., Any]:
-    """`pool` over `rank` dims, in which a window as long as its dim, however long that is, is a reduction of the dim.
+    """Return `pool` over `rank` dims in which a window of a dim's whole length is a reduction of that dim.
 
-    `F.max_pool1d(x, x.shape[2])` is how many networks write a global pool; the operator's own windows are numbers.
+    `F.max_pool1d(x, x.shape[2])` is a common way to write a global pool, and the operator's own windows are numbers.
     """
 
     def pooled(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, *rest: Any, **named: Any) -> Any:
@@ -47,7 +47,7 @@ def over_whole_dims(pool: Callable[..., Any], rank: int, *, is_maximum: bool) ->
         whole = [i for i, k in enumerate(kernel) if isinstance(k, torch.SymInt)]
         pads = _each(padding, rank)
         dilations = _each(named.get("dilation", rest[0] if rest else 1), rank) if is_maximum else [1] * rank
-        # Where the maxima are, or what sums are divided by.
+        # Indices of maxima, or the divisor of sums.
         other = named.get("return_indices" if is_maximum else "divisor_override", rest[2] if len(rest) > 2 else None)
         plain = not other and (is_maximum or input.is_floating_point())
         plain = plain and all(pads[i] == 0 and dilations[i] == 1 for i in whole)
@@ -65,13 +65,13 @@ def over_whole_dims(pool: Callable[..., Any], rank: int, *, is_maximum: bool) ->
 
 
 def _each(numbers: Any, rank: int) -> list[Any]:
-    """A number for each of the dims, as PyTorch takes one for all."""
+    """Return one number per dim; PyTorch accepts one number for all."""
     found = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
     return found * rank if len(found) == 1 else found
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """To a length that is computed from sizes: the same pool in two dims takes it, and this one wants a number."""
+    """Adaptive pool to a length computed from sizes, as a two-dim pool, because the one-dim pool needs a number."""
     (length,) = output_size if isinstance(output_size, (list, tuple)) else (output_size,)
     if not isinstance(length, torch.SymInt):
         return torch.adaptive_avg_pool1d(input, output_size)
@@ -88,4 +88,4 @@ REPLACED: dict[Any, Callable[..., Any]] = {
     )
     for rank, pool in enumerate(pools, 1)
 } | {F.adaptive_avg_pool1d: adaptive_avg_pool1d, torch.adaptive_avg_pool1d: adaptive_avg_pool1d}
-"""PyTorch's pools with windows that may be as long as a dim is, and lengths that are computed."""
+"""PyTorch's pools whose windows may be a whole dim, and lengths that are computed."""

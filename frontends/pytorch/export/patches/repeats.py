@@ -1,8 +1,9 @@
-"""Writes the repeated blocks of a network from the first of them while a program is captured, and does not run them.
+"""Writes the repeated blocks of a network from the first captured ones, without running them.
 
-A stack of blocks that are alike (`likeness.py`) gives the same operators of other weights, if it is called alike. Two
-are captured and compared in full, and the last one as well; what differs from them, or is more than a value for a
-value, is captured as ever.
+A stack of equal blocks (`likeness.py`) gives the same operators with other weights if it is called in the same way. Two
+blocks are captured and compared completely, and the last one as well. Blocks that differ, or that have side effects,
+are captured as usual. A block in the middle of the stack that differs only by a global variable goes unnoticed here;
+verification finds it.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from ..block_trace import BlockTrace, are_same, is_read_outside, nodes_of, trace
 from ..likeness import Incomparable, block_attributes, differing_attributes, tensor_likeness, value_likeness
 
 FEWEST = 4
-"""So many blocks are a stack: the first two and the last one are captured in any case."""
+"""Minimum number of blocks in a stack: the first two and the last one are captured in any case."""
 _STACKS = (nn.ModuleList, nn.Sequential)
 
 
 class RepeatsDiffer(Exception):
-    """What was taken for a repetition turned out to be none: the capture has to be made again without."""
+    """Raised if blocks that were assumed to repeat differ: the capture must run again without this patch."""
 
 
 @dataclass
 class Stack:
-    """Blocks that are alike but for the whole numbers `numbers`, of which `reads` are those that were looked at.
+    """Blocks that are equal except for the integers `numbers`; `reads` are the numbers that were read.
 
-    traces: of the blocks that were captured, the last of which the others are written from once it is `proven`; the
-    inputs that the two which prove it have in common, such as a mask, are `common` to all, by place.
+    traces: those of the captured blocks; once the stack is `proven`, the others are written from the last one. common:
+    the inputs, by position, that all blocks share, such as a mask.
     """
 
     blocks: Sequence[nn.Module]
@@ -48,9 +49,9 @@ class Stack:
 
 @contextmanager
 def repeated_blocks(module: nn.Module) -> Iterator[None]:
-    """Inside, blocks of a stack are captured once and written again for those like it.
+    """Capture blocks of a stack once, and replay them for equal ones.
 
-    Raises `RepeatsDiffer` out of the capture where that was wrong.
+    Raises `RepeatsDiffer` from the capture if that was wrong.
     """
     stacks = _stacks_of(module)
     if not stacks:
@@ -86,7 +87,7 @@ def repeated_blocks(module: nn.Module) -> Iterator[None]:
 
 
 def _stacks_of(module: nn.Module) -> list[Stack]:
-    """The outermost stacks of a module: blocks of one class that follow one another in one container."""
+    """Return the outermost stacks of a module: consecutive blocks of one class in one container."""
     found: list[Stack] = []
     seen: set[int] = set()
     for container in module.modules():
@@ -110,7 +111,7 @@ def _stacks_of(module: nn.Module) -> list[Stack]:
 
 
 def _call_block(tracer: Any, stack: Stack, block: nn.Module, args: Any, kwargs: Any, capture: Callable[[], Any]) -> Any:
-    """What a block gives: written from the pattern where that is the same, else captured and compared with it."""
+    """Return the result of a block: replayed from the pattern if it is equal, else captured and compared."""
     before, tensors = last_node(tracer.graph), _tensors_of(block, args, kwargs)
     try:
         called, inputs, weights = _describe_call(tracer, stack, block, args, kwargs)
@@ -124,7 +125,7 @@ def _call_block(tracer: Any, stack: Stack, block: nn.Module, args: Any, kwargs: 
     result = capture()
     try:
         found = trace_of(tracer, block, before, inputs, weights, result)
-        # A call may also change attributes of the block, or the containers that it is given.
+        # A call may also change attributes of the block, or the containers that it gets.
         changed = called[1] != _attributes(stack, block) or tensors != _tensors_of(block, args, kwargs)
         pure = not stack.reads and not changed
     except Incomparable:
@@ -146,7 +147,7 @@ def _call_block(tracer: Any, stack: Stack, block: nn.Module, args: Any, kwargs: 
 
 
 def _tensors_of(block: nn.Module, args: Any, kwargs: Any) -> list[int]:
-    """Which objects a block is called with and has."""
+    """Return the ids of the tensors that a block has and is called with."""
     return [id(x) for x in (*pytree.tree_leaves((args, kwargs)), *block.parameters(), *block.buffers())]
 
 
@@ -158,17 +159,17 @@ def _attributes(stack: Stack, block: nn.Module) -> dict[tuple[str, str], Any]:
 def _describe_call(
     tracer: Any, stack: Stack, block: nn.Module, args: Any, kwargs: Any
 ) -> tuple[Any, list[fx.Node], list[fx.Node]]:
-    """What a call depends on but for the numbers in tensors, and the nodes of its inputs and weights."""
+    """Describe what a call depends on except the tensors' numbers; also return the nodes of its inputs and weights."""
     leaves, structure = pytree.tree_flatten((args, kwargs))
     inputs = nodes_of(tracer, [x for x in leaves if isinstance(x, Tensor)])
     weights = nodes_of(tracer, [*block.parameters(), *block.buffers()])
     nodes = [*weights, *inputs]
-    same_ones = [nodes.index(n) for n in inputs]  # a tensor that is given twice, or is a weight as well
+    same_ones = [nodes.index(n) for n in inputs]  # a tensor that is passed twice, or is a weight as well
     return (_call_likeness(leaves, structure), _attributes(stack, block), same_ones), inputs, weights
 
 
 def _call_likeness(leaves: Sequence[Any], structure: pytree.TreeSpec) -> Any:
-    """How a block is called, tensors and sizes without their numbers."""
+    """Describe the arguments of a block's call: their structure, tensors without values, sizes as expressions."""
     found: list[Any] = [structure]
     with DisableTorchFunction():
         for leaf in leaves:
@@ -181,7 +182,7 @@ def _call_likeness(leaves: Sequence[Any], structure: pytree.TreeSpec) -> Any:
 
 @contextmanager
 def _watch_reads(stacks: Sequence[Stack]) -> Iterator[None]:
-    """Inside, a stack knows which of the numbers that its blocks differ by were read."""
+    """Record which of the differing numbers of a stack's blocks are read."""
     watched: dict[tuple[type, str], list[Stack]] = {}
     for stack in stacks:
         for path, name in stack.numbers:
@@ -196,7 +197,7 @@ def _watch_reads(stacks: Sequence[Stack]) -> Iterator[None]:
 
 
 def _watching(name: str, stacks: Sequence[Stack]) -> property:
-    """An attribute that every stack which has it is told the reading of."""
+    """Return a property that reports reads of an attribute to every stack that has it."""
 
     def read(self: Any) -> Any:
         for stack in stacks:

@@ -1,7 +1,7 @@
-"""Writes functions that torch.export cannot capture, because they look at data, in terms of those that it can.
+"""Rewrites functions that torch.export cannot capture, because they read data, by others that it can.
 
-`capturable()` is a mode for the time of a capture. What a function decides on data becomes a tensor (`torch.equal`), a
-mask (`ctc_loss`), or is left out where it only refuses bad input (`gaussian_nll_loss`).
+`capturable()` is a mode for the duration of a capture. A decision on data becomes a tensor (`torch.equal`) or a mask
+(`ctc_loss`), or is left out if it only rejects bad input (`gaussian_nll_loss`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ...common.markers import PIECES
 from ...torch_internals import check
 from ...torch_internals.symbols import statically_known_true
 from ..dims import is_fixed
-from . import ctc, numbers_of_sizes, pools, sized, sparse
+from . import ctc, numbers_of_sizes, pools, quantiles, sized, sparse
 from .known_numbers import KnownNumbers
 
 
 class CaptureReplacements(TorchFunctionMode):
-    """Calls of the functions in `_REPLACED` go to their replacements, and constants are read."""
+    """Redirects calls of the functions in `_REPLACED` to their replacements, and reads constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class CaptureReplacements(TorchFunctionMode):
 
 
 def equal(input: Tensor, other: Tensor) -> Tensor:
-    """A boolean of rank 0 in the place of Python's: a program that branches on it is still told so."""
+    """Return a boolean of rank 0 in place of Python's; a program that branches on it is still reported."""
     if input.shape != other.shape:
         return torch.full((), False)
     return (input == other).all()
@@ -55,7 +55,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Their number follows from that of the elements: torch.export would not know it."""
+    """torch.combinations, whose number torch.export would not derive from the number of elements."""
     if isinstance(input.shape[0], torch.SymInt) and r == 2:
         return sized.pairs(input, with_replacement)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
@@ -66,7 +66,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Along one dim: torch.export takes the result for a tensor of more dims."""
+    """torch.unique_consecutive along one dim: torch.export would assume a result of more dims."""
     if dim is None:
         return torch.unique_consecutive(input, return_inverse=return_inverse, return_counts=return_counts)
     moved = input.movedim(dim, 0)
@@ -88,7 +88,7 @@ def unique_consecutive(
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """Covariances of the rows of `input`: PyTorch's checks of the weights' values are left out."""
+    """Covariances of the rows of `input`, without PyTorch's checks of the weights' values."""
     rows = input.unsqueeze(0) if input.dim() < 2 else input
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     weighted = rows if weights is None else rows * weights
@@ -103,7 +103,7 @@ def cov(
 
 
 def corrcoef(input: Tensor) -> Tensor:
-    """Covariances over the deviations of both rows, within [-1, 1]."""
+    """Covariances divided by the deviations of both rows, clamped to [-1, 1]."""
     found = cov(input)
     if found.dim() == 0:
         return found / found
@@ -117,9 +117,9 @@ def corrcoef(input: Tensor) -> Tensor:
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Least squares by the singular values, which give the shortest solution for any rank.
+    """Least squares by singular values, which give the shortest solution for any rank.
 
-    The residuals are of unknown length: PyTorch gives none where a matrix is not of full rank.
+    The residuals have unknown length: PyTorch returns none if a matrix does not have full rank.
     """
     rows, columns = A.shape[-2:]
     vector = B.dim() == A.dim() - 1 and B.shape == A.shape[:-1]
@@ -142,10 +142,10 @@ def lstsq(
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
-    """Refuses what gives a number of pieces that depends on data.
+    """torch.tensor_split; raises for a number of pieces that depends on data.
 
-    Of a size that is not known, pieces are as long as any size makes them: torch.export asks how much is left over, and
-    has their lengths for that only, without a node that would fail for another.
+    The pieces of an unknown size have symbolic lengths. torch.export would ask for the remainder and fix the lengths to
+    it, without a node that fails for another one.
     """
     if isinstance(indices_or_sections, Tensor) and indices_or_sections.dim() == 0:
         raise Unsupported(PIECES)
@@ -156,9 +156,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
 
 
 def linspace(start: Any, end: Any, steps: int, **kwargs: Any) -> Tensor:
-    """As many numbers as a size that is not known: torch.export would fix it. Counted from both ends, as PyTorch does.
+    """torch.linspace with an unknown number of steps, which torch.export would fix. Counted from both ends, as PyTorch
+    does.
 
-    Where the ends are tensors, PyTorch's own function takes them.
+    If the ends are tensors, PyTorch's own function is used.
     """
     if not isinstance(steps, torch.SymInt) or isinstance(start, Tensor) or isinstance(end, Tensor):
         return torch.linspace(start, end, steps, **kwargs)
@@ -172,7 +173,7 @@ def linspace(start: Any, end: Any, steps: int, **kwargs: Any) -> Tensor:
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, **kwargs: Any) -> Any:
-    """Of sizes, which are no tensors: PyTorch would make one of the quotient, and torch.export ask for its content."""
+    """torch.div of sizes, which are no tensors: PyTorch would create one, and torch.export ask for its content."""
     sizes = isinstance(input, (int, torch.SymInt)) and isinstance(other, (int, torch.SymInt))
     if not sizes or rounding_mode is None or (isinstance(input, int) and isinstance(other, int)):
         return torch.div(input, other, rounding_mode=rounding_mode, **kwargs)
@@ -183,7 +184,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, **kwargs: A
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """From a place that is a tensor: torch.export would ask for the number."""
+    """torch.narrow from a start that is a tensor; torch.export would ask for the number."""
     if not isinstance(start, Tensor):
         return torch.narrow(input, dim, start, length)
     first = torch.where(start < 0, start + input.shape[dim], start)
@@ -191,7 +192,9 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 def set_item(input: Tensor, index: Any, value: Any) -> None:
-    """At a place that is a tensor of rank 0, such as the end of a cache: torch.export would ask for the number."""
+    """Assign at an index that is a tensor of rank 0, such as the end of a cache; torch.export would ask for the
+    number.
+    """
     parts = index if isinstance(index, tuple) else (index,)
     if not any(map(_is_place, parts)) or not all(_is_place(p) or p is ... or type(p) in (int, slice) for p in parts):
         input[index] = value
@@ -212,7 +215,9 @@ def _is_place(part: Any) -> bool:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Both broadcast along the other dims: PyTorch's own asks for these sizes as numbers."""
+    """torch.take_along_dim with both operands broadcast along the other dims; PyTorch's own asks for these sizes as
+    numbers.
+    """
     if dim is None:
         return input.flatten().gather(0, indices.flatten())
     dim %= max(input.dim(), 1)
@@ -228,7 +233,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """As many classes as the data has, where none are given, or as a size says."""
+    """F.one_hot with as many classes as the data has if none are given, or as a symbolic size says."""
     if isinstance(num_classes, torch.SymInt):
         return (input.unsqueeze(-1) == torch.arange(num_classes)).to(torch.int64)
     if num_classes != -1:
@@ -247,7 +252,7 @@ def embedding(
     *rest: Any,
     **named: Any,
 ) -> Tensor:
-    """Rows of the weight, no longer than `max_norm`: PyTorch shortens them in the weight before it reads them."""
+    """F.embedding with rows limited to `max_norm`; PyTorch shortens them in the weight before it reads them."""
     table = weight if max_norm is None else _renormed(weight, max_norm, norm_type)
     return F.embedding(input, table, padding_idx, None, norm_type, *rest, **named)
 
@@ -261,13 +266,13 @@ def embedding_bag(
     *rest: Any,
     **named: Any,
 ) -> Tensor:
-    """Sums of rows of the weight, no longer than `max_norm` each."""
+    """F.embedding_bag with rows limited to `max_norm` each."""
     table = weight if max_norm is None else _renormed(weight, max_norm, norm_type)
     return F.embedding_bag(input, table, offsets, None, norm_type, *rest, **named)
 
 
 def _renormed(weight: Tensor, most: float, order: float) -> Tensor:
-    """As `embedding_renorm_` leaves the rows that are read: those that are longer at nearly the length `most`."""
+    """Return rows as `embedding_renorm_` leaves those that are read: longer ones are scaled to nearly `most`."""
     length = weight.norm(order, dim=1, keepdim=True)
     return torch.where(length > most, weight * (most / (length + 1e-7)), weight)
 
@@ -293,7 +298,7 @@ def gaussian_nll_loss(
 
 
 def linear_cross_entropy(*args: Any, options: Any = None, **kwargs: Any) -> Tensor:
-    """Without the options, which say how much is computed at a time."""
+    """Compute the loss without the options that say how much is computed at a time."""
     return F.linear_cross_entropy(*args, **kwargs)
 
 
@@ -303,6 +308,7 @@ def _reduce_loss(loss: Tensor, reduction: str) -> Tensor:
 
 _REPLACED: dict[Any, Callable[..., Any]] = {
     **pools.REPLACED,
+    **quantiles.REPLACED,
     **sized.REPLACED,
     **sparse.REPLACED,
     **numbers_of_sizes.REPLACED,
@@ -335,5 +341,5 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     F.ctc_loss: ctc.ctc_loss,
     torch.ctc_loss: ctc.ctc_loss_numbered,
 }
-if hasattr(F, "linear_cross_entropy"):  # which PyTorch 2.10 has not
+if hasattr(F, "linear_cross_entropy"):  # which PyTorch 2.10 lacks
     _REPLACED[F.linear_cross_entropy] = linear_cross_entropy

@@ -1,7 +1,7 @@
-"""The text of a size is that of the number, which the capture then holds for: `str(n)`, `f"{n}"`.
+"""Makes the text of a size (`str(n)`, `f"{n}"`) the text of its number, to which the capture is then fixed.
 
-torch.export has the name of a symbol there (`s77`), which a comparison, a key or a length would go by. A text that is
-only a message, as in a call whose result nobody takes (`print`, `logger.info`) or in a `raise`, is left as it is.
+torch.export returns the name of a symbol (`s77`), which a comparison, a key or a length would use. A text that is only
+a message is unchanged: in a call whose result is unused (`print`, `logger.info`), or in a `raise`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from ..branches import asking_frame
 
 _MESSENGERS = frozenset(("logging", "warnings", "traceback", "pprint", "reprlib", "rich"))
-"""Packages of which a text that is made there is a message."""
+"""Packages in which such a text is a message."""
 
 
 def text_of_number(number: Any) -> Any:
-    """Return what wraps `__repr__` of a size: the text is that of its number, unless it is a message."""
+    """Return a wrapper of a size's `__repr__`: the text of its number, unless it is a message."""
 
     def wrap(original: Any) -> Any:
         def text(self: Any) -> str:
@@ -49,7 +49,7 @@ def _is_message(frame: FrameType) -> bool:
 
 @cache
 def _message_lines(file: str) -> frozenset[int]:
-    """The lines of statements that give no text to anything: calls whose results nobody takes, and exceptions."""
+    """Return the lines of statements whose texts go nowhere: calls with unused results, and exceptions."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

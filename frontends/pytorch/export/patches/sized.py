@@ -1,6 +1,7 @@
-"""Functions of sizes that are not known, which PyTorch computes as numbers so that torch.export fixes the example's.
+"""Replaces functions of unknown sizes for which PyTorch computes numbers, so that torch.export would fix the example's
+sizes.
 
-Each takes the place of PyTorch's own where a size is symbolic, and calls that one otherwise.
+Each replaces PyTorch's own function for symbolic sizes, and calls it otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _symbolic(*sizes: Any) -> bool:
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The places of a grid between -1 and 1 in all dims but the first two, times the matrices."""
+    """Grid coordinates between -1 and 1 in all dims but the first two, times the matrices."""
     if not _symbolic(*size):
         return F.affine_grid(theta, list(size), align_corners)
     lengths = list(size)[2:]
@@ -36,7 +37,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 def _grid_axis(length: Any, align_corners: bool, like: Tensor) -> Tensor:
-    """`length` places in [-1, 1]; 0 where there is one."""
+    """Return `length` positions in [-1, 1]; for a single one, 0."""
     place = torch.arange(length, device=like.device, dtype=like.dtype)
     if align_corners:
         return place * (2 / torch.sym_max(length - 1, 1)) - torch.sym_min(length - 1, 1)
@@ -44,7 +45,7 @@ def _grid_axis(length: Any, align_corners: bool, like: Tensor) -> Tensor:
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Every element of one tensor times the whole of the other, side by side."""
+    """Kronecker product: every element of one tensor times the whole of the other."""
     if not _symbolic(*input.shape, *other.shape):
         return torch.kron(input, other)
     rank = max(input.dim(), other.dim())
@@ -55,14 +56,14 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 def multi_dot(tensors: Sequence[Tensor], **kwargs: Any) -> Tensor:
-    """The product of matrices from the left: the order that takes the fewest steps depends on sizes."""
+    """Product of matrices from left to right; the cheapest order would depend on sizes."""
     if not _symbolic(*(n for t in tensors for n in t.shape)):
         return torch.linalg.multi_dot(tensors, **kwargs)
     return functools.reduce(torch.matmul, tensors)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers of every element, from the highest down unless they are `increasing`."""
+    """Powers of every element, in descending order unless `increasing`."""
     count = x.shape[0] if N is None else N
     if not _symbolic(count):
         return torch.vander(x, N, increasing)
@@ -73,7 +74,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, *, dtype: Any = None, **kwargs: Any) -> Tensor:
-    """Powers of a base, whose exponents are evenly spaced."""
+    """Powers of a base with evenly spaced exponents."""
     if not _symbolic(steps) or isinstance(start, Tensor) or isinstance(end, Tensor):
         return torch.logspace(start, end, steps, base, dtype=dtype, **kwargs)
     place = torch.arange(steps, device=kwargs.get("device"), dtype=torch.float64)
@@ -82,7 +83,7 @@ def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, *, dtype: Any
 
 
 def fftfreq(n: Any, d: float = 1.0, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Tensor:
-    """The frequencies of a discrete Fourier transform, those below 0 behind the others."""
+    """Frequencies of a discrete Fourier transform, negative ones last."""
     if not _symbolic(n):
         return torch.fft.fftfreq(n, d, dtype=dtype, device=device, **kwargs)
     place = torch.arange(n, device=device)
@@ -91,7 +92,7 @@ def fftfreq(n: Any, d: float = 1.0, *, dtype: Any = None, device: Any = None, **
 
 
 def rfftfreq(n: Any, d: float = 1.0, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Tensor:
-    """The frequencies of the transform of real numbers, which are none below 0."""
+    """Frequencies of the real transform, all non-negative."""
     if not _symbolic(n):
         return torch.fft.rfftfreq(n, d, dtype=dtype, device=device, **kwargs)
     return torch.arange(n // 2 + 1, device=device).to(dtype or torch.get_default_dtype()) / (n * d)
@@ -101,21 +102,21 @@ def rfftfreq(n: Any, d: float = 1.0, *, dtype: Any = None, device: Any = None, *
 
 
 def triu_indices(row: int, col: int, offset: int = 0, **kwargs: Any) -> Tensor:
-    """The places on the diagonal and above it in a square matrix, row after row."""
+    """Indices on and above the diagonal of a square matrix, by row."""
     if not _symbolic(row, col) or not statically_known_true(row == col):
         return torch.triu_indices(row, col, offset, **kwargs)
     return _square_indices(row, lambda i, j: j - i >= offset, _upper_count(row, offset), kwargs)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, **kwargs: Any) -> Tensor:
-    """The places on the diagonal and below it in a square matrix, row after row."""
+    """Indices on and below the diagonal of a square matrix, by row."""
     if not _symbolic(row, col) or not statically_known_true(row == col):
         return torch.tril_indices(row, col, offset, **kwargs)
     return _square_indices(row, lambda i, j: j - i <= offset, _upper_count(row, -offset), kwargs)
 
 
 def _upper_count(rows: Any, offset: int) -> Any:
-    """How many elements of a square matrix are `offset` places above the diagonal, or more."""
+    """Return how many elements of a square matrix are at least `offset` above the diagonal."""
     above, below = torch.sym_max(rows - offset, 0), torch.sym_max(rows + offset - 1, 0)
     return above * (above + 1) // 2 if offset >= 0 else rows * rows - below * (below + 1) // 2
 
@@ -127,7 +128,7 @@ def _square_indices(rows: Any, holds: Callable[[Tensor, Tensor], Tensor], count:
 
 
 def pairs(input: Tensor, with_replacement: bool) -> Tensor:
-    """Every two elements of a line, in the order of the first."""
+    """Return all pairs of elements, ordered by the first."""
     rows = input.shape[0]
     return input[triu_indices(rows, rows, 0 if with_replacement else 1)].mT
 
@@ -136,7 +137,7 @@ def pairs(input: Tensor, with_replacement: bool) -> Tensor:
 
 
 def _cosines(*factors: float) -> Callable[..., Tensor]:
-    """The window of a sum of cosines, as it is over a whole turn."""
+    """Return a window that is a sum of cosines over a whole period."""
 
     def window(turn: Tensor) -> Tensor:
         parts = [factor * torch.cos(2 * math.pi * i * turn) for i, factor in enumerate(factors)]
@@ -150,7 +151,7 @@ def _bartlett(turn: Tensor) -> Tensor:
 
 
 def _of_length(function: Callable[..., Tensor], shape: Callable[..., Callable[[Tensor], Tensor]]) -> Any:
-    """A window function of PyTorch that takes symbolic lengths; `shape` makes it of the arguments behind the others."""
+    """Return a window function that accepts symbolic lengths; `shape` builds the window from the other arguments."""
 
     def window(window_length: Any, periodic: bool = True, *rest: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         if not _symbolic(window_length):
@@ -158,7 +159,7 @@ def _of_length(function: Callable[..., Tensor], shape: Callable[..., Callable[[T
         known = {name: kwargs.pop(name) for name in ("alpha", "beta") if name in kwargs}
         steps = window_length if periodic else torch.sym_max(window_length - 1, 1)
         place = torch.arange(window_length, device=kwargs.get("device"), dtype=torch.float64)
-        is_one = torch.full((), window_length, dtype=torch.int64) == 1  # of which the element is 1
+        is_one = torch.full((), window_length, dtype=torch.int64) == 1  # in that case the element is 1
         return torch.where(is_one, 1.0, shape(*rest, **known)(place / steps)).to(dtype or torch.get_default_dtype())
 
     return window

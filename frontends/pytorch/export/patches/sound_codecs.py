@@ -1,4 +1,4 @@
-"""Lets transformers' codecs of sound (EnCodec, Mimi) pad by numbers while they are captured."""
+"""Lets transformers' audio codecs (EnCodec, Mimi) pad by numbers during capture."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _NEEDED = ("kernel_size", "stride", "padding_total")
 
 @contextmanager
 def pads_as_numbers(module: nn.Module | None) -> Iterator[None]:
-    """Inside, convolutions that keep their sizes as tensors of one integer have them as Python's.
+    """Give convolutions that store their sizes as one-element integer tensors Python numbers instead.
 
-    What they pad by is arithmetic on these and on a length, and forward decides on it: of tensors, that is data.
+    Their padding is arithmetic on these and on a length, and forward decides on it; with tensors, that would depend on
+    data.
     """
     layers = [m for m in module.modules() if _is_padded(m)] if module is not None else []
     before = [(m, dict(own_buffers(m)), dict(vars(m))) for m in layers]
@@ -41,7 +42,7 @@ def pads_as_numbers(module: nn.Module | None) -> Iterator[None]:
 
 
 def extra_padding(layer: Any, hidden_states: Tensor) -> int:
-    """How many elements the last window of a convolution lacks behind those of `hidden_states`."""
+    """Return how many elements the last window of a convolution lacks after those of `hidden_states`."""
     length = hidden_states.shape[-1]
     steps = -((layer.kernel_size - length - layer.padding_total) // layer.stride)
     return steps * layer.stride + layer.kernel_size - layer.padding_total - length

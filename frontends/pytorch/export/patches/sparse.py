@@ -1,4 +1,4 @@
-"""Takes sparse tensors for dense ones of the same numbers while a program is captured: a graph has no others."""
+"""Treats sparse tensors as dense ones during capture, because a graph has no others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from convert.errors import Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ...torch_internals import own_buffers, own_parameters, sparse_sum
 
 
 @contextmanager
 def dense_weights(module: nn.Module, report: Report) -> Iterator[None]:
-    """Inside, what the module keeps as sparse tensors is dense; a note names it."""
+    """Make a module's sparse tensors dense; a note names them."""
     changed: list[tuple[dict[str, Any], str, Any]] = []
     names = []
     for path, part in module.named_modules():
@@ -41,7 +41,7 @@ def dense_weights(module: nn.Module, report: Report) -> Iterator[None]:
 def sparse_coo_tensor(
     indices: Any, values: Any, size: Any = None, *, dtype: Any = None, is_coalesced: Any = None, **kwargs: Any
 ) -> Tensor:
-    """Elements of the same place are added up."""
+    """torch.sparse_coo_tensor as a dense tensor; elements with equal indices are added."""
     if size is None:
         raise Unsupported(
             "torch.sparse_coo_tensor without a size: the data decide it", hint="give it the size that it is to have"
@@ -54,7 +54,7 @@ def sparse_coo_tensor(
 def sparse_csr_tensor(
     crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
-    """Rows by where they begin, of a matrix or a batch of them."""
+    """torch.sparse_csr_tensor as a dense tensor. Raises `Unsupported` for a batch, for blocks, and without a size."""
     ends, columns, numbers = torch.as_tensor(crow_indices), torch.as_tensor(col_indices), torch.as_tensor(values)
     if size is None or ends.dim() != 1 or numbers.dim() != 1:
         raise Unsupported(
@@ -66,33 +66,33 @@ def sparse_csr_tensor(
 
 
 def mm(input: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
-    """The product of two matrices."""
+    """Product of two matrices."""
     if reduce != "sum":
         raise Unsupported(
             f"torch.sparse.mm with reduce={reduce!r} goes over the places that are there, which a dense tensor does "
             "not have",
-            hint="write it with index_reduce or scatter_reduce over the places",
+            hint="write it with index_reduce or scatter_reduce over the indices",
         )
     return torch.mm(input, mat2)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:
-    """A product added to a matrix."""
+    """Return a product added to a matrix."""
     return torch.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def total(input: Tensor, dim: Any = None, dtype: torch.dtype | None = None) -> Tensor:
-    """The sum over some dims or all."""
+    """Sum over some dims or all."""
     return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
 
 
 def same(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """A change of layout."""
+    """Return a tensor unchanged, as a change of layout does."""
     return input
 
 
 def to_dense(input: Tensor, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
-    """What is dense already."""
+    """Return the tensor, which is already dense."""
     return input if dtype is None else input.to(dtype)
 
 
@@ -106,7 +106,7 @@ REPLACED: dict[Any, Callable[..., Any]] = {
     torch.hspmm: mm,
     torch.sparse.addmm: addmm,
     torch.sspaddmm: addmm,
-    sparse_sum: total,  # what torch.sparse.sum calls
+    sparse_sum: total,  # torch.sparse.sum calls this
     Tensor.to_sparse: same,
     Tensor.to_sparse_coo: same,
     Tensor.to_sparse_csr: same,
@@ -114,4 +114,4 @@ REPLACED: dict[Any, Callable[..., Any]] = {
     Tensor.coalesce: same,
     Tensor.to_dense: to_dense,
 }
-"""Functions of sparse tensors by what they compute of dense ones."""
+"""Functions of sparse tensors, by their dense equivalents."""

@@ -1,4 +1,6 @@
-"""Keeps the stack of a captured operator to the frames that say where it is in the model: PyTorch looks up all."""
+"""Reduces the recorded stack of captured operators to the frames that locate them in the model; PyTorch looks up
+all.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,18 @@ _LAYERS = f"{TORCH}nn/"
 
 
 class ModelFrames:
-    """Stands in for `CapturedTraceback`: those calls of forward that are the model's, or of PyTorch's layers."""
+    """Replaces `CapturedTraceback`: frames of forward that belong to the model, or to PyTorch's layers."""
 
     def __init__(self, innermost: FrameType | None) -> None:
         self.innermost = innermost
 
     @staticmethod
     def extract(*, script: bool = False, cpp: bool = False, skip: int = 0) -> ModelFrames:
-        """The stack of whoever calls this."""
+        """Return the stack of the caller."""
         return ModelFrames(sys._getframe(1 + skip))
 
     def summary(self) -> traceback.StackSummary:
-        """The outermost frame first, without the text of its lines: that is looked up for those that are shown."""
+        """Return the outermost frame first, without source text, which is looked up when it is shown."""
         found: list[traceback.FrameSummary] = []
         frame = self.innermost
         while frame is not None:
@@ -42,5 +44,5 @@ def _is_shown(file: str) -> bool:
 
 
 def all_frames(tracer: Any, frames: Any) -> Any:
-    """The frames as they are: PyTorch's filter would leave out layers while guards are recorded (`../guards.py`)."""
+    """Return the frames unchanged: PyTorch's filter would drop layers while guards are recorded (`../guards.py`)."""
     return frames

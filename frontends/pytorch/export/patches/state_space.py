@@ -1,4 +1,4 @@
-"""Lets transformers' state space models (Mamba, Falcon Mamba) take sequences of any length while they are captured."""
+"""Lets transformers' state space models (Mamba, Falcon Mamba) take sequences of any length during capture."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from ...torch_internals import scan
 
 
 def mask_of_any_length(function: Any) -> Any:
-    """Return the mask of a recurrence for any number of tokens: transformers masks no token that is alone."""
+    """Return the mask function of a recurrence for any number of tokens; transformers masks nothing for a single
+    token.
+    """
 
     def mask(config: Any, inputs_embeds: Tensor, attention_mask: Tensor | None, *args: Any, **kwargs: Any) -> Any:
         steps = inputs_embeds.shape[1]
         if attention_mask is None or attention_mask.dim() != 2 or not isinstance(steps, torch.SymInt):
             return function(config, inputs_embeds, attention_mask, *args, **kwargs)
         given = attention_mask[:, -steps:]
-        # Counted, as a size that is dynamic is never 1 to PyTorch.
+        # Counted from the tensor, because PyTorch assumes that a dynamic size is never 1.
         several = torch.ones_like(inputs_embeds[0, :, 0], dtype=torch.int64).sum() > 1
         return torch.where(several, given, torch.ones_like(given))
 
@@ -27,13 +29,13 @@ def mask_of_any_length(function: Any) -> Any:
 
 
 def scan_of_any_length(function: Any) -> Any:
-    """Return the recurrence that is torch.scan where the number of tokens is dynamic.
+    """Return the recurrence, as torch.scan if the number of tokens is dynamic.
 
-    transformers goes through them in a Python loop, which torch.export writes out for one length.
+    transformers uses a Python loop, which torch.export would unroll for one length.
     """
 
     def selective(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(hidden_states.shape[2], torch.SymInt):  # to forward, sizes are instances of int
+        if not isinstance(hidden_states.shape[2], torch.SymInt):  # for forward, sizes are instances of int
             return function(hidden_states, *args, **kwargs)
         return selective_scan(hidden_states, *args, **kwargs)
 
@@ -56,8 +58,8 @@ def selective_scan(
     """Algorithm 2 of "Mamba: Linear-Time Sequence Modeling with Selective State Spaces" (Gu and Dao, 2023).
 
     `hidden_states`, `dt` and `z` are [batch, channels, length], `A` [channels, state], `B` and `C` [batch, state,
-    length], `D` and `delta_bias` [channels]. Gives [batch, channels, length], with the last state [batch, channels,
-    state] where that is asked for. `ways` are the faster ones that transformers may be told to take.
+    length], `D` and `delta_bias` [channels]. Returns [batch, channels, length], and the last state [batch, channels,
+    state] if requested. `ways` are faster implementations that transformers may select.
     """
     dt = dt if delta_bias is None else dt + delta_bias.to(dt.dtype)[:, None]
     dt = F.softplus(dt) if delta_softplus else dt

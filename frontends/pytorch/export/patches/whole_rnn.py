@@ -1,4 +1,4 @@
-"""Keeps recurrent layers whole while a program is captured, so that the number of steps may be dynamic."""
+"""Keeps recurrent layers whole during capture, so that the number of steps may be dynamic."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .kernels import KEYS, with_kernels
 
 
 def infer_rnn_shapes() -> AbstractContextManager[None]:
-    """Inside, shapes of `lstm`, `gru` and `rnn` are inferred from their inputs' shapes alone.
+    """Infer shapes of `lstm`, `gru` and `rnn` from their inputs' shapes alone.
 
-    Otherwise torch.export decomposes the layer only for its shapes, a step at a time: that fixes the number of steps,
-    and takes long.
+    Otherwise torch.export decomposes the layer for its shapes, step by step, which fixes the number of steps and is
+    slow.
     """
     aten = torch.ops.aten
     operators = [packet.input for packet in (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu)]
@@ -28,7 +28,9 @@ def infer_rnn_shapes() -> AbstractContextManager[None]:
 
 
 def _shape_kernel(decomposed: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that gives tensors of the right shapes for tensors without content, and decomposes others as before."""
+    """Return a kernel that returns fake tensors of the right shapes for fake tensors, and decomposes others as
+    before.
+    """
 
     def kernel(input: Tensor, hx: Tensor | Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,
                num_layers: int, dropout: float, train: bool, bidirectional: bool,

@@ -12,6 +12,7 @@ ONE = {
     "what is left of five": "return x + x.shape[0] % 5",
     "which of three ways": "return (x, x * 2, x * 3)[x.shape[0] % 3]",
     "divmod": "q, r = divmod(x.shape[1], 4)\nreturn x + q if r else x - q",
+    "divmod of a number": "q, r = divmod(20, x.shape[1])\nreturn x * q + r",
     "padded to a multiple": "p = -x.shape[1] % 4\nreturn torch.nn.functional.pad(x, (0, p)) if p else x * 1",
     "odd numbers of elements": "return x + 1 if x.numel() % 2 else x - 1",
     "odd sum of dims": "return x + 1 if sum(x.shape) % 2 else x - 1",

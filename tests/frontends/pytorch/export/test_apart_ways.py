@@ -15,7 +15,6 @@ from torch import Tensor, nn
 import convert
 from convert.errors import Unsupported
 from tests.suites.programs.torch_program import Called
-from tests.support.marks import slow_but
 
 COUNT = 4
 
@@ -28,7 +27,7 @@ def each_scales(x: Tensor) -> Tensor:
 
 
 def each_is_skipped(x: Tensor) -> Tensor:
-    """What is skipped where the condition holds."""
+    """Skip an update if the condition holds."""
     y = torch.zeros_like(x)
     for k in range(COUNT):
         (rows,) = torch.where(x[:, k] > 0)
@@ -84,7 +83,7 @@ def test_every_combination_is_in_the_graph(module: nn.Module) -> None:
 
 
 def counts(x: Tensor) -> Any:
-    """What Python remembers from one decision to the next."""
+    """Keep a Python counter from one decision to the next."""
     n, y = 0, x
     for k in range(COUNT):
         if (x[:, k] > 0).any():
@@ -101,7 +100,7 @@ def remembers(x: Tensor) -> Any:
 
 
 def each_sees_the_last(x: Tensor) -> Tensor:
-    """What is decided depends on what was decided before, by steps that look alike."""
+    """Each decision depends on earlier ones, through steps that look alike."""
     y = x
     for k in range(COUNT):
         if y[:, k].sum() > 0:
@@ -110,7 +109,7 @@ def each_sees_the_last(x: Tensor) -> Tensor:
 
 
 def whether_an_odd_number(x: Tensor) -> Any:
-    """Of five: what one of them changes, all of them change as well, and two of them do not."""
+    """Decide on the parity of five conditions: one changes the result, two together do not."""
     n = 0
     for k in range(5):
         if (x[:, k % COUNT] > k / 10).any():
@@ -118,7 +117,8 @@ def whether_an_odd_number(x: Tensor) -> Any:
     return torch.tanh(x) if n % 2 else torch.exp(x)
 
 
-@pytest.mark.parametrize("function", slow_but([counts, remembers, whether_an_odd_number, each_sees_the_last], counts))
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [counts, remembers, whether_an_odd_number, each_sees_the_last])
 def test_those_that_depend_on_each_other_are_refused(function: Callable[[Tensor], Any]) -> None:
     with pytest.raises(Unsupported, match="more than 8 ways"):
         convert.to_onnx(Called(function), torch.ones(2, COUNT), verify=False)

@@ -1,4 +1,4 @@
-"""Decisions of forward on sizes: both ways are in the graph, or it refuses sizes of the way that was not captured."""
+"""Decisions of forward on sizes: both paths are in the graph, or it refuses sizes of the path that was not captured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 import convert
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.pytorch_tools import agrees, noise, read, run
 from tests.support.run_targets import run_target
 
@@ -33,7 +33,7 @@ class Called(nn.Module):
 
 
 FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sizes]] = {
-    # What is computed, and for which sizes of the two dims the captured way is taken.
+    # The function, and the sizes of the two dims for which the captured branch is taken.
     "greater": (lambda x: x + 1 if x.shape[0] > 3 else x - 1, lambda a, b: a <= 3),
     "equal": (lambda x: x + 1 if x.shape[0] == 4 else x - 1, lambda a, b: a != 4),
     "one row": (lambda x: x + 1 if x.shape[0] == 1 else x - 1, lambda a, b: a > 1),
@@ -80,7 +80,7 @@ def test_sizes_that_take_another_way_are_refused(name: str) -> None:
 
 
 NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    # Arguments that operators of PyTorch have as numbers.
+    # Arguments that PyTorch's operators take as numbers.
     "window of a mean": lambda x: functional.avg_pool1d(x[None], x.shape[1] // 2),
     "window of a mean in two dims": lambda x: functional.avg_pool2d(x[None], (1, x.shape[1] // 2)),
     "window of a maximum": lambda x: functional.max_pool1d(x[None], x.shape[1] // 2),
@@ -103,9 +103,12 @@ def test_numbers_that_operators_take_out_of_sizes_are_right_or_refused(name: str
     report = Report("test")
     model = read(Called(function), "x:float32[a,b]", report=report)
     refused = 0
-    for a, b in [(4, 6), (4, 7), (6, 4), (5, 9), (9, 12), (3, 30)]:
+    for a, b in [(4, 6), (4, 7), (6, 4), (5, 9), (9, 12), (3, 30), (4, 1)]:
         x = noise(a, b)
-        want = function(torch.from_numpy(x)).numpy()
+        try:
+            want = function(torch.from_numpy(x)).numpy()
+        except RuntimeError:
+            continue  # of a length of 1, half is nothing, which some take: up to 2.10 that is a way of its own
         try:
             got = run(model, x)[0]
         except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
@@ -181,7 +184,7 @@ class Offset(nn.Module):
 
 
 class Places(nn.Module):
-    """One token at its place, or all from the beginning, as decoders have it."""
+    """One token at its position, or all tokens from the beginning, as in decoders."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +201,7 @@ class Masked(nn.Module):
 
 
 class MaskedAlike(nn.Module):
-    """A short cut that changes nothing, whatever the mask says."""
+    """A shortcut that changes nothing, for any mask."""
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return torch.where(mask, x, x.flip(1).flip(1)) if x.shape[1] > 1 else x * 1
@@ -229,7 +232,7 @@ def test_a_short_cut_that_changes_nothing_beside_a_mask_is_taken() -> None:
 
 
 class Weighted(nn.Module):
-    """Decides on a length that is another's from then on."""
+    """Decides on a length that equals another length from then on."""
 
     def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return x * w[:, :, None] if x.shape[1] > 1 and x.shape[0] > 1 else x
@@ -261,7 +264,7 @@ def test_lengths_that_forward_found_equal_have_to_be() -> None:
 
 
 def even(x: torch.Tensor) -> torch.Tensor:
-    """What has another rank on the other way, so that there is one way only."""
+    """The other branch returns another rank, so only one branch can be written."""
     return x + 1 if x.shape[0] % 2 == 0 else x.sum()
 
 
@@ -318,7 +321,7 @@ def test_what_has_no_way_of_refusing_says_so(tmp_path: Path) -> None:
 
 
 def test_errors_and_notes_say_what_to_feed() -> None:
-    """A multiple by its name, also where a split counts pieces: not only a size of Split below 0."""
+    """Errors name the multiple that a size must be, even if a split counts pieces, not a negative size of Split."""
     report = Report("test")
     model = read(Called(lambda x: x.chunk(2)[0] * 2), "x:float32[batch,3]", report=report, one_size_way=True)
     with pytest.raises(Exception, match=r"only_if_.*batch"):

@@ -1,4 +1,4 @@
-"""Functions that torch.export cannot capture by itself, writes that it does not report, and memory read by strides."""
+"""Functions that torch.export cannot capture alone, writes that it does not report, and strided memory access."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from convert.frontends.pytorch.rules import torch_op
 from torch.nn import functional as F
 
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 X, Y = torch.randn(4, 6), torch.randn(4, 6)
 WEIGHTS, COUNTS = torch.rand(6), torch.tensor([1, 2, 1, 3, 1, 2])

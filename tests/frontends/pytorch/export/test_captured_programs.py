@@ -1,4 +1,4 @@
-"""Programs that torch.export takes only with help: contractions, indices, outputs of classes, compiled modules."""
+"""Programs that torch.export accepts only with help: contractions, indices, outputs of classes, compiled modules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import convert
-from convert.arguments import make_options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.given_inputs import make_options
+from convert.request.source import Source
 from tests.support.pytorch_tools import Calling, run
 
 r = torch.randn
@@ -78,7 +78,7 @@ class Held:
 
 
 class Unkeyed(OrderedDict[str, Any]):
-    """As diffusers registers its outputs: without the keys of what it holds."""
+    """Registered as diffusers registers its outputs: without the keys of its content."""
 
 
 pytree.register_pytree_node(
@@ -135,7 +135,7 @@ def test_examples_may_be_bfloat16() -> None:
 
 
 class Potential(nn.Module):
-    """Forces and a curvature, with gradients as programs have them unless they ask for none."""
+    """Forces and a curvature; gradients are enabled, as in programs that do not disable them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -28,20 +28,20 @@ class Called(nn.Module):
 
 
 def found(x: torch.Tensor) -> torch.Tensor:
-    """Rows that data chooses, by way of another function's len."""
+    """Return rows that data selects, by way of another function's len."""
     places = (x.sum(1) > 0).nonzero(as_tuple=True)
     return x[places].view(len(places[0]), 3)
 
 
 def windows(x: torch.Tensor) -> torch.Tensor:
-    """Overlapping windows of four of a length that is padded to a multiple of four, as Longformer takes them."""
+    """Return overlapping windows of four of a length padded to a multiple of four, as in Longformer."""
     padded = torch.nn.functional.pad(x, (0, 0, 0, (4 - len(x) % 4) % 4)).clone()
     pieces = padded.view(torch.div(len(padded), 4, rounding_mode="trunc"), -1, 3)
     return pieces.as_strided((len(pieces) * 2 - 1, 4, 3), (6, 3, 1))
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
-    # What is computed, and for which lengths the number of pieces is the captured one.
+    # The function, and the lengths for which it gives the captured number of pieces.
     "chunk 2": (lambda x: x.chunk(2), lambda n: n > 1),
     "chunk 3": (lambda x: x.chunk(3), lambda n: n not in (1, 2, 4)),
     "chunk 4": (lambda x: x.chunk(4)[-1] * 2, lambda n: True),
@@ -65,7 +65,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
     "name", slow(FUNCTIONS, "windows by strides, behind a padding", "chunk 3", "chunk 4", "diag_embed")
 )
 def test_any_length(name: str) -> None:
-    """Right for every length that the capture holds for; for others the number of pieces is no other one silently."""
+    """The graph is right for every length that the capture holds for; for others it never silently gives another number
+    of pieces.
+    """
     function, holds = FUNCTIONS[name]
     module = Called(function)
     model = read(module, "x:float32[n,3]")
@@ -83,7 +85,7 @@ def test_any_length(name: str) -> None:
 
 
 def test_an_example_of_which_a_slice_leaves_nothing_does_not_stand_for_all() -> None:
-    """Of two rows `x[1:-1:2]` has none, which is one number of elements: it was a contract for two rows at the most."""
+    """With two rows `x[1:-1:2]` is empty. From that example, a condition "at most two rows" was derived wrongly."""
     model = read(Called(lambda x: x[1:-1:2].flatten(1, 2)), "x:float32[b,n,3]")
     guards = json.loads(model.metadata_props.get("convert.guards", "[]"))
     for b in range(3, 9):

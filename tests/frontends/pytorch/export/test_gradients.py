@@ -1,4 +1,4 @@
-"""Modules that take gradients in forward, against PyTorch, for other batches than the example has."""
+"""Modules that compute gradients in forward, against PyTorch, for other batches than the example's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import convert
+from tests.support.marks import slow_but
 
 EYE = torch.eye(3)
 
 
 class Forces(nn.Module):
-    """An energy and its gradient by the input."""
+    """Returns an energy and its gradient for the input."""
 
     def __init__(self, energy: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ def test_energy_and_forces(name: str) -> None:
 
 
 class Atoms(nn.Module):
-    """An energy of atoms, as many as there are, and the forces on them."""
+    """Returns an energy of any number of atoms, and the forces on them."""
 
     def __init__(self, energy: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ ENERGIES: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", ENERGIES)
+@pytest.mark.parametrize("name", slow_but(ENERGIES, "distances", "within a radius"))
 def test_forces_on_any_number_of_atoms(name: str) -> None:
     module = Atoms(ENERGIES[name]).eval()
     model = convert.to_onnx(module, "x:float32[atoms,3]", verify=False)

@@ -1,4 +1,4 @@
-"""The gradients of grid_sample against PyTorch's kernels, alone and inside of a module."""
+"""The gradients of grid_sample against PyTorch's kernels, alone and inside a module."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from convert.frontends.pytorch.export.grid_gradients import grid_sampler_backwar
 from torch import Tensor, nn
 
 import convert
+from tests.support.marks import slow_but
 
 SETTINGS = list(itertools.product((2, 3), (0, 1), (0, 1, 2), (False, True)))
 
@@ -30,7 +31,7 @@ def test_gradients_are_those_of_pytorchs_kernels(dims: int, mode: int, padding: 
 
 
 class Warped(nn.Module):
-    """Samples and their gradient by the places that they are read at, and by the picture."""
+    """Returns samples, and their gradients for the positions and for the image."""
 
     def __init__(self, padding: str) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class Warped(nn.Module):
             return y, *torch.autograd.grad(y.square().sum(), (x, grid))
 
 
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("padding", slow_but(["zeros", "border", "reflection"], "border"))
 def test_gradients_at_other_sizes_than_the_example(padding: str) -> None:
     module = Warped(padding).eval()
     inputs = ["x:float32[b,3,h,w]", "grid:float32[b,p,q,2]"]

@@ -1,4 +1,4 @@
-"""The table of patches against the installed releases: what it replaces is there, and is there again afterwards."""
+"""The table of patches against the installed releases: what it replaces exists, and is restored afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMED = [(row, name) for row in table.TABLE for name in row.targets]
 
 
 class Layers(nn.Module):
-    """What many patches are for: a transformer's layer with a mask, and a stack of blocks."""
+    """A network that needs many patches: a transformer layer with a mask, and a stack of blocks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ INPUTS = (torch.ones(2, 3, 8), torch.zeros(3, 3))
 
 
 def import_modules(row: Patch, name: str) -> None:
-    """Import what a row replaces something of; the test is skipped where that library is not installed."""
+    """Import the modules in which a row replaces something; skip the test if that library is not installed."""
     if row.library != "torch":
         if find_spec(row.library) is None:
             pytest.skip(f"{row.library} is not installed")
@@ -52,7 +52,7 @@ def import_modules(row: Patch, name: str) -> None:
 
 
 def value_of(name: str) -> Any:
-    """What is there now: of operators, which stay the same objects, their kernels."""
+    """Return the current value of a patched name; for an operator, which stays the same object, its kernels."""
     found = target_of(name).value
     return dict(found.py_kernels) if hasattr(found, "py_kernels") else found
 
@@ -81,8 +81,8 @@ def test_a_function_is_exchanged_and_put_back(row: Patch, name: str) -> None:
 
 @pytest.fixture
 def as_before() -> Iterator[None]:
-    """All that any row replaces is the same before and after the test."""
-    import_compiler()  # which puts functions of its own in the place of some
+    """Assert that everything that any row replaces is the same before and after the test."""
+    import_compiler()  # it replaces some functions by its own
     names = [name for row, name in NAMED if row.library == "torch" and not row.where_imported]
     before = [value_of(name) for name in names]
     yield
@@ -108,13 +108,13 @@ def test_all_is_put_back_after_a_capture_that_fails() -> None:
 
 
 def without(row: Patch) -> tuple[Patch, ...]:
-    """The table for a release that lacks the targets of a row."""
+    """Return the table for a release that lacks the targets of a row."""
     gone = replace(row, targets=tuple(f"{name}_of_another_release" for name in row.targets))
     return tuple(gone if other is row else other for other in table.TABLE)
 
 
 def rows(need: Need) -> list[Any]:
-    """The rows about PyTorch itself that are entered in any capture."""
+    """Return the rows about PyTorch itself that apply to any capture."""
     stages = (Stage.MESSAGES, Stage.WATCH, Stage.CAPTURE, Stage.LENGTHS, Stage.BLOCKS)
     own = [row for row in table.TABLE if row.library == "torch" and row.targets and not row.where_imported]
     return [pytest.param(row, id=row.targets[0]) for row in own if row.need is need and row.stage in stages]

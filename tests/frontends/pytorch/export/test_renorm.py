@@ -17,7 +17,7 @@ from tests.support.pytorch_tools import read, run
 
 
 class Called(nn.Module):
-    """A layer or a function of places in a table of its own."""
+    """A layer, or a function of indices into a table of its own."""
 
     def __init__(self, call: Any) -> None:
         super().__init__()

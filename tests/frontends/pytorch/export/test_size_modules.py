@@ -1,6 +1,7 @@
-"""Modules that decide on sizes give what PyTorch gives at every size, or fail as `OUTCOMES` says: no other numbers.
+"""Modules that decide on sizes give PyTorch's results at every size, or fail as `OUTCOMES` says: never other numbers.
 
-In a file, and in code that has none (`exec`, a notebook, the standard input): who decides must not depend on that.
+They are defined in a file, and in code without one (`exec`, a notebook, standard input): the result must not depend on
+that.
 """
 
 from __future__ import annotations
@@ -53,19 +54,19 @@ def made(body: str, arguments: str, file: str) -> nn.Module:
 RIGHT, GUARDED, REFUSED = "right at all sizes", "fails at some sizes", "refused"
 OUTCOMES = {
     **dict.fromkeys((
-        "a while",  # which ends beyond 127 only
-        "half", "range",  # a number that Python wants: as many ways as sizes
+        "a while",  # this ends beyond 127 only
+        "half", "range",  # a number that Python needs: there are as many paths as sizes
         "number of pieces", "last piece", "pieces of which one counts",
-        "after a squeeze",  # a fact of an operator, and no decision
+        "after a squeeze",  # a fact from an operator, not a decision
     ), GUARDED),
     **dict.fromkeys((
-        "odd, by a bit", "divmod", "as a number", "root", "root as a factor", "logarithm", "rows", "list of a length",
+        "odd, by a bit", "as a number", "root", "root as a factor", "logarithm", "rows", "list of a length",
         "a key of a dictionary", "a set", "the greatest divisor", "counted columns",
     ), REFUSED),
 }  # fmt: skip
-"""What comes of the modules that are not right at all sizes: 7 and 12 of 98."""
+"""What comes of the modules that are not right at all sizes: 7 and 11 of 99."""
 
-SCRIPTED = ("root", "root as a factor", "rows", "counted columns")
+SCRIPTED = ("root", "root as a factor", "rows", "counted columns", "a key of a dictionary")
 """Modules that are refused without a file of their code, and are right as TorchScript, which needs one."""
 
 
@@ -90,7 +91,7 @@ def check(name: str, file: str) -> tuple[int, int]:
         try:
             want = module(*map(torch.from_numpy, feeds.values()))
         except Exception:
-            continue  # of what forward does not take nothing is asked
+            continue  # inputs that forward rejects are not compared
         try:
             (got,) = session.run(None, feeds)
         except Exception:
@@ -122,7 +123,7 @@ def test_whatever_file_the_code_is_from(name: str, file: str) -> None:
 
 
 def test_what_is_always_taken_is_not_checked() -> None:
-    """Lengths that change nothing leave the graph free of checks; so does what no size decides."""
+    """If a length changes nothing, or a decision does not depend on sizes, the graph has no checks for it."""
     for body in ("return x[: min(x.shape[0], 5)]", "return x * 1 if x.shape[0] == 1 else x.flip(0).flip(0)"):
         proto = convert.to_onnx(made(body, "x", "<string>"), "x:float32[a,b]", verify=False)
         assert "Split" not in {n.op_type for n in proto.graph.node}

@@ -1,4 +1,4 @@
-"""Decisions on sizes as an If: what stays before it, what it is computed from, and when there is none."""
+"""Decisions on sizes as an If: the nodes before it, its condition, and the cases without an If."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 import convert
 from convert.graph.values import nodes_of
+from convert.outcome.report import Report
 from convert.parity.inputs.size_ways import way_feeds, ways_left
-from convert.report import Report
 from tests.suites.programs.torch_program import Called
 from tests.support.marks import slow_but
 from tests.support.pytorch_tools import agrees, noise, read
@@ -27,7 +27,7 @@ def count(model: ir.Model, operator: str, *, inside: bool = True) -> int:
 
 
 class Padded(nn.Module):
-    """A layer that both ways have, a decision on its result, and a layer of one way alone."""
+    """A layer on both paths, a decision on its result, and a layer on one path only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def test_what_an_operator_asks_is_no_way() -> None:
 
 
 def one_side_raises(x: Tensor) -> Tensor:
-    """A decision of the second way that has no other."""
+    """A decision that only the second path has."""
     if x.shape[0] <= 4:
         return x + 1
     if x.shape[0] % 3 == 0:

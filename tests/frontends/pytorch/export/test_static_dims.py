@@ -1,4 +1,4 @@
-"""Dims that nobody asked to be dynamic: static where that is the only way, said, and no more of them than needed."""
+"""Dims that the user did not declare dynamic become static only if nothing else works, with a note."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from convert.frontends.pytorch.export.capture import _capture_call
 from convert.frontends.pytorch.inputs.examples import DynamicDim, Example
 from torch import nn
 
-from convert.arguments import make_options
 from convert.errors import Unsupported
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.given_inputs import make_options
+from convert.request.source import Source
 from tests.support.pytorch_tools import Calling, run
 
 
@@ -82,7 +82,7 @@ def _set_every_other(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("inputs", [["float32[n,3]"], [torch.randn(2, 3)]], ids=["asked", "of an example"])
 @pytest.mark.parametrize("function", [_add_to_every_other, _set_every_other])
 def test_an_example_of_two_rows_does_not_fix_the_dim(function: Callable[..., Any], inputs: Any) -> None:
-    """PyTorch writes a program of its own for one row, while it captures or when it makes writes explicit."""
+    """PyTorch writes a special program for one row, during capture or when it makes writes explicit."""
     model, notes = read(function, inputs)
     assert isinstance(shapes(model)[0][0], str)
     assert not any("is fixed at" in n for n in notes)
@@ -182,7 +182,7 @@ def test_lengths_need_not_be_known(name: str) -> None:
 
 
 def in_blocks_of_eight(x: torch.Tensor) -> torch.Tensor:
-    """Has weights for one number of blocks, as random attention has places for one."""
+    """A module with weights for a fixed number of blocks, as in random attention."""
     if x.shape[0] % 8 or x.shape[0] // 8 != 12:
         raise ValueError("not twelve blocks")
     return x.reshape(-1, 8, 3).sum(1) * torch.arange(12.0)[:, None]

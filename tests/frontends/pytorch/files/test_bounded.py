@@ -1,4 +1,4 @@
-"""Programs of PyTorch that would keep their reader busy for ever."""
+"""PyTorch programs that would keep their reader busy forever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.frontends.pytorch.torchscript.inputs import Input, check_runs
 
 from convert import api, limits
 from convert.errors import ResourceLimit
-from convert.runners import sandbox
+from convert.processes import sandbox
 
 SYMBOL = "Symbol('s77', positive=True, integer=True)"
 

@@ -1,4 +1,4 @@
-"""Checkpoints as trainers write them: weights are found and named, what lies beside them is data and nothing runs."""
+"""Checkpoints as trainers write them: weights are found and named, everything else stays data, and nothing is run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from torch import nn
 import convert
 from convert.errors import BadInput, UnsafeInput, UsageError
 from convert.files.sniff import sniff
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.suites.hostile_files.pickle_files import before_zip, checkpoints
 from tests.support.hostile import write_torch_legacy, write_torch_zip
 from tests.support.marks import slow
@@ -66,7 +66,7 @@ def load(path: Path, report: Report | None = None, model: str = FACTORY) -> Any:
 
 
 def check(path: Path, report: Report | None = None, seed: int = 1) -> None:
-    """The file's weights are in the module."""
+    """Assert that the file's weights are in the module."""
     found = load(path, report).state_dict()
     for name, tensor in weights(seed).items():
         assert torch.equal(found[name], tensor), name
@@ -104,7 +104,7 @@ def normalized() -> nn.Module:
 
 
 def test_names_that_the_module_itself_renames_fit(tmp_path: Path) -> None:
-    """weight_norm's of before torch 2.0, under a prefix."""
+    """Names of weight_norm before torch 2.0, under a prefix."""
     old = nn.Sequential(nn.utils.weight_norm(nn.Linear(3, 4)))
     torch.save({"model." + name: tensor for name, tensor in old.state_dict().items()}, tmp_path / "old.pt")
     report = Report("convert")
@@ -194,7 +194,7 @@ class Mode(enum.Enum):
 
 
 class AttributeDict(dict[str, Any]):
-    """As Lightning's, with items for attributes."""
+    """A dict whose items are attributes, like Lightning's."""
 
 
 class Settings:
@@ -230,7 +230,7 @@ def hyper_parameters() -> dict[str, Any]:
 def test_hyper_parameters_are_data_and_their_classes_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Lightning writes it: the names of modules of the trainer that is not installed, values of every kind."""
+    """The file is as Lightning writes it: names of modules of a trainer that is not installed, values of every kind."""
     trainer = ModuleType("trainer_of_somebody")
     for kind in (Settings, AttributeDict, Names, Mode):
         monkeypatch.setattr(kind, "__module__", trainer.__name__)
@@ -245,7 +245,7 @@ def test_hyper_parameters_are_data_and_their_classes_not_imported(
 
 
 class Wide(nn.Module):
-    """As Lightning builds a module again: with the arguments beside its weights."""
+    """A module that Lightning would rebuild from the arguments stored beside its weights."""
 
     def __init__(self, width: int, act: str = "relu", *, bias: bool = True) -> None:
         super().__init__()

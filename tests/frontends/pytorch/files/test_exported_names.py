@@ -1,4 +1,4 @@
-"""Exported programs whose names, conditions or structures PyTorch would make code of."""
+"""Exported programs whose names, conditions or structures PyTorch would turn into code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.suites.hostile_files.case import members, stored
 
 
 class Writes(nn.Module):
-    """Its writes are made explicit by PyTorch, which runs the conditions of the program on the way."""
+    """PyTorch makes its writes explicit, and executes the program's conditions on the way."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -36,7 +36,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changed(original: Path, path: Path, old: str, new: str) -> Path:
-    """The archive with another text in its program."""
+    """Return the archive with another text in its program."""
     content = members(original)
     place = next(name for name in content if name.endswith("models/model.json"))
     text = content[place].decode()
@@ -53,7 +53,7 @@ def test_conditions_and_names_are_not_executed(original: Path, tmp_path: Path) -
         with pytest.raises(UnsafeInput, match="would have to execute code"):
             api.convert(evil, "onnx", tmp_path / "m.onnx", verify=False)
         assert not marker.exists()
-        with contextlib.suppress(SyntaxError):  # PyTorch itself executes both, and stumbles over the second later
+        with contextlib.suppress(SyntaxError):  # PyTorch itself executes both, and fails on the second later
             torch.export.load(evil).module()(torch.ones(2, 3))
         assert marker.exists()
         os.unlink(marker)

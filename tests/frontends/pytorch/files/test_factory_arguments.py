@@ -1,4 +1,4 @@
-"""The arguments that a factory is called with (`--model-arg`), and two files of weights with one factory."""
+"""The arguments with which a factory is called (`--model-arg`), and two files of weights with one factory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from torch import nn
 import convert
 from convert.cli import cli
 from convert.errors import BadInput, UsageError
-from convert.fixed_values import parse_model_args
-from convert.options import Options
-from convert.source import Source
+from convert.request.given_inputs import parse_model_args
+from convert.request.options import Options
+from convert.request.source import Source
 
 SCRIPT = """
 import torch
@@ -122,7 +122,7 @@ def test_a_manifest_gives_arguments() -> None:
      ("a.pt c.pt --model net.py:build", 5)],
 )  # fmt: skip
 def test_one_factory_builds_both(words: str, code: int) -> None:
-    """A lacking factory is wrong usage, and weights that do not fit an error: neither is a verdict."""
+    """A missing factory is a usage error, and weights that do not fit are bad input; neither gives a verdict."""
     done = CliRunner().invoke(cli, ["verify", *words.split(), "--input", "float32[n,4]"])
     assert done.exit_code == code, done.output
     assert ("FAIL" in done.stdout) == (code == 3)

@@ -1,4 +1,4 @@
-"""PyTorch files that are broken, hostile or not described enough, on the command line: one paragraph, no output."""
+"""PyTorch files that are broken, hostile or lack a description, on the command line: one paragraph, no output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ FIXTURES = ROOT / "fixtures"
 
 
 def refused(source: Path, code: int, words: str, folder: Path, *args: str) -> None:
-    """`convert` refuses `source` with one paragraph and a hint, and leaves the output that is there as it was."""
+    """Assert that `convert` refuses `source` with one paragraph and a hint, and leaves the existing output
+    unchanged.
+    """
     output = folder / "kept.onnx"
     output.write_bytes(hostile.OLD_ONNX)
     before = sorted(folder.iterdir())
@@ -55,7 +57,7 @@ def test_a_truncated_file(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_file_with_changed_bytes(name: str, tmp_path: Path) -> None:
-    """Whatever is wrong inside, it is an error of ours; some changes hit weights, which nobody can see."""
+    """Any damage gives an error of convert's own; changes of weights cannot be detected."""
     for path in hostile.mutations(FIXTURES / name, tmp_path, 4):
         done = CliRunner().invoke(cli, [str(path), "-o", str(tmp_path / "m.onnx"), "--dry-run", "--model", FACTORY])
         assert done.exit_code in (0, 5), done.output
@@ -63,7 +65,7 @@ def test_a_file_with_changed_bytes(name: str, tmp_path: Path) -> None:
 
 
 def test_torchscript_with_damaged_debug_information(tmp_path: Path) -> None:
-    """PyTorch reads it when the line of a node is asked for."""
+    """PyTorch reads this information when the line of a node is requested."""
     with (
         zipfile.ZipFile(FIXTURES / "mnist_cnn_scripted.pt") as old,
         zipfile.ZipFile(tmp_path / "m.pt", "w") as new,
@@ -96,7 +98,7 @@ def test_a_pickle_of_more_than_layers(
 
 
 class Saves(nn.Module):
-    """Writes a file from inside TorchScript, which has an operator for it."""
+    """Writes a file from inside TorchScript, which has an operator for this."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -160,7 +162,7 @@ def test_inputs_that_do_not_fit(name: str, spec: str, words: str, tmp_path: Path
 
 
 def _with_statement(folder: Path, statement: str) -> Path:
-    """A scripted module whose forward begins with a statement."""
+    """Return a scripted module whose forward begins with a statement."""
     scripted = FIXTURES / "mnist_cnn_scripted.pt"
     with zipfile.ZipFile(scripted) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
@@ -171,7 +173,7 @@ def _with_statement(folder: Path, statement: str) -> Path:
 
 @pytest.mark.parametrize("name", ["PythonOp", "FusionGroup", "IgnoredPythonOp", "rpc_async"])
 def test_operators_that_pytorch_puts_into_graphs_itself(name: str, tmp_path: Path) -> None:
-    """PyTorch dies of SIGSEGV over the first."""
+    """The first crashes PyTorch with SIGSEGV."""
     refused(_with_statement(tmp_path, f'_0 = ops.prim.{name}("x")'), 5, f"calls prim.{name}", tmp_path)
 
 
@@ -196,14 +198,14 @@ def test_an_exported_program_of_other_operators_is_told_in_one_paragraph(tmp_pat
 
 
 def test_weights_of_an_exported_program_without_bytes(tmp_path: Path) -> None:
-    """PyTorch takes zeros for them, and says nothing."""
+    """PyTorch silently uses zeros for them."""
     with zipfile.ZipFile(FIXTURES / "mnist_cnn.pt2") as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     content["mnist_cnn/data/weights/weight_2"] = b""
     path = hostile.write_zip(tmp_path / "m.pt2", list(content.items()))
     refused(path, 5, "the values of conv2.weight are not in it", tmp_path)
     torch.export.save(torch.export.export(torch.nn.Linear(3, 0), (torch.ones(2, 3),)), path)
-    api.inspect(path)  # a weight of no elements has no bytes
+    api.inspect(path)  # a weight without elements has no bytes
 
 
 @pytest.mark.parametrize("place", ["data/aotinductor/model/c.wrapper.so", "data/aotinductor/x/y.cpp"])
@@ -217,11 +219,11 @@ def test_libraries_in_an_exported_program_are_not_loaded(place: str, tmp_path: P
 
 @pytest.mark.parametrize("name", ["mnist_cnn_scripted.pt", "mnist_cnn_traced.pt"])
 def test_debug_information_that_points_beyond_its_texts(name: str, tmp_path: Path) -> None:
-    """PyTorch reads there, and dies of SIGSEGV or shows what it finds."""
+    """PyTorch reads beyond the list, and crashes by SIGSEGV or shows what it finds."""
     with zipfile.ZipFile(FIXTURES / name) as archive:
         content = {entry: archive.read(entry) for entry in archive.namelist()}
     for entry in [e for e in content if e.endswith(".debug_pkl")]:
-        first, _, rest = content[entry].partition(b"]")  # the first list of places; then MARK and BININT1 of one
+        first, _, rest = content[entry].partition(b"]")  # the first list of positions; then MARK and BININT1 of 1
         content[entry] = first + b"]" + rest.replace(b"(K", b"(K\xffK", 1)
     refused(hostile.write_zip(tmp_path / "m.pt", list(content.items())), 5, "source range begins in text 255", tmp_path)
 

@@ -21,10 +21,10 @@ import convert
 from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
 from convert.files.companions import copy_companions
 from convert.files.sniff import sniff
-from convert.options import Options, parse_input
+from convert.outcome.report import Report
 from convert.parity.inputs.feeds import generate_feeds
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.support.greedy import greedy
 from tests.support.pytorch_tools import run
 from tests.support.timm_helper import declare_torchvision_operators
@@ -36,7 +36,7 @@ SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_atten
 
 
 def make(name: str) -> Any:
-    """A tiny network with random weights that matter."""
+    """Return a tiny network with random weights that are large enough to matter."""
     torch.manual_seed(0)
     t = transformers
     makers = {
@@ -96,7 +96,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-long = pytest.mark.long  # several seconds each
+long = pytest.mark.long  # these take several seconds each
 TEXT = ["input_ids", "attention_mask", "token_type_ids"]
 TOWERS = [f"{t}_model_output.{o}" for t in ("text", "vision") for o in ("last_hidden_state", "pooler_output")]
 CLIP = ["logits_per_image", "logits_per_text", "text_embeds", "image_embeds", *TOWERS]
@@ -164,7 +164,7 @@ def test_the_cache_is_passed_on_from_step_to_step(name: str, folders: Path) -> N
 
 
 def test_experts_do_not_keep_a_cache_from_being_known() -> None:
-    """PyTorch's own product of groups has sizes in bfloat16 only, until it is captured."""
+    """Outside a capture, PyTorch's own grouped product requires bfloat16."""
     specs = requested_specs(make("mixtral"), Options())
     assert [str(s.name) for s in specs][3:5] == ["past_key_values_0_key", "past_key_values_0_value"]
     assert [d.size for d in specs[3].shape or ()][1::2] == [2, 4]
@@ -177,7 +177,7 @@ GENERATED = 12
 @pytest.mark.parametrize("name", ["gpt2", *(pytest.param(n, marks=long) for n in ("llama", "falcon", "mixtral"))])
 @pytest.mark.parametrize("padded", [False, True])
 def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, folders: Path, tmp_path: Path) -> None:
-    """Greedily, through the cache, in steps of one token; rows that are shorter are padded on the left."""
+    """Tokens are generated greedily, through the cache, one per step; shorter rows are padded on the left."""
     convert.convert(folders / name, "onnx", tmp_path / "model.onnx", verify=False)
     session = ort.InferenceSession(tmp_path / "model.onnx")
     dims = {i.name: i.shape for i in session.get_inputs()}
@@ -196,7 +196,7 @@ def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, f
 
 @pytest.mark.slow
 def test_a_cache_made_by_the_names_of_dims_fits(folders: Path, tmp_path: Path) -> None:
-    """transformers.js gives `batch_size` its batch and takes every other name in the shape of a cache for 0."""
+    """transformers.js uses its batch for `batch_size`, and 0 for every other name in the shape of a cache."""
     convert.convert(folders / "gpt2", "onnx", tmp_path / "model.onnx", verify=False)
     session = ort.InferenceSession(tmp_path / "model.onnx")
     words = np.array([[3, 9, 27, 31]])
@@ -251,7 +251,7 @@ def two_towers(name: str) -> Any:
         ("clip", ["text_batch_size", "image_batch_size"]),
         ("siglip", ["text_batch_size", "image_batch_size"]),
         ("owlvit", ["text_batch_size", "image_batch_size"]),
-        ("clipseg", ["batch_size", "batch_size"]),  # refuses another number of texts than of pictures
+        ("clipseg", ["batch_size", "batch_size"]),  # it needs as many texts as images
     ],
 )
 def test_texts_and_pictures_have_a_batch_each_where_forward_takes_two(name: str, batches: list[str]) -> None:
@@ -298,7 +298,7 @@ def test_files_that_runtimes_look_for_are_copied_beside_a_model(folders: Path, t
     assert {f.name: f.read_bytes() for f in (tmp_path / "a").glob("*.json")} == given
     (tmp_path / "a" / "config.json").write_text("mine")
     done = convert.convert(folders / "bert", "onnx", tmp_path / "a" / "model.onnx", verify=False, force=True)
-    assert "others already, which were left: config.json" in " ".join(done.notes)
+    assert "other files of these names: config.json" in " ".join(done.notes)
     assert (tmp_path / "a" / "config.json").read_text() == "mine"
     done = convert.convert(folders / "bert", "onnx", tmp_path / "bert.onnx", verify=False)
     assert "-o bert/model.onnx copies them there" in " ".join(done.notes)
@@ -309,7 +309,7 @@ def test_only_plain_files_of_a_bearable_size_are_copied(tmp_path: Path) -> None:
     place = tmp_path / "out" / "model.onnx"
     place.parent.mkdir()
     (tmp_path / "vocab.txt").write_text("a")
-    os.truncate(tmp_path / "vocab.txt", 1 << 40)  # of holes
+    os.truncate(tmp_path / "vocab.txt", 1 << 40)  # a sparse file of 1 TB
     os.mkfifo(tmp_path / "merges.txt")
     (tmp_path / "tokenizer.json").symlink_to("vocab.txt")  # since the folder was looked at
     (tmp_path / "config.json").write_text("{}")
@@ -348,7 +348,7 @@ def test_a_model_that_gives_a_lone_tensor(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_example_of_one_row_and_one_token_has_dynamic_dims() -> None:
-    """torch.export builds a length of 1 in, so the example is lengthened first."""
+    """torch.export would fix a length of 1, so the example is lengthened first."""
     model = make("bert")
     model_read = frontend.read(
         Source("torch-module-object", model=model),
@@ -385,7 +385,7 @@ def test_arrays_without_names_are_the_first_arguments_and_all() -> None:
 
 @long
 def test_a_folder_converts_and_verifies(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The child that runs the source needs torchvision's operators as well, if torchvision is there without them.
+    # The child that runs the source needs torchvision's operators as well, if torchvision is installed without them.
     (tmp_path / "sitecustomize.py").write_text(
         "from tests.support import timm_helper\n\ntimm_helper.declare_torchvision_operators()\n"
     )
@@ -396,7 +396,7 @@ def test_a_folder_converts_and_verifies(folders: Path, tmp_path: Path, monkeypat
 
 
 def changed(source: Path, target: Path, **values: Any) -> Path:
-    """A copy of a folder with entries of its config.json changed."""
+    """Return a copy of a folder with some entries of its config.json changed."""
     target.mkdir()
     for file in source.iterdir():
         (target / file.name).write_bytes(file.read_bytes())

@@ -1,4 +1,4 @@
-"""Configurations of Hugging Face that ask for more than the folder has weights for."""
+"""Hugging Face configurations of networks that are larger than the folder's weights."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from convert.frontends.pytorch.files.hugging_face_counts import bounded_by_weigh
 
 from convert import limits
 from convert.errors import BadInput, ResourceLimit
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.timm_helper import declare_torchvision_operators
 
 declare_torchvision_operators()
@@ -59,7 +59,7 @@ def test_a_model_has_no_more_elements_than_its_weights_allow(
         torch.nn.Linear(most, 1, bias=False)
     with pytest.raises(ResourceLimit, match=f"asks for more than {most:,} elements"), bounded_by_weights(tmp_path):
         torch.nn.Linear(most, 1, device="meta")
-    torch.nn.Linear(most, 1, device="meta")  # nothing is counted outside
+    torch.nn.Linear(most, 1, device="meta")  # weights outside the folder are not counted
 
 
 def test_a_model_has_no_more_parts_than_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

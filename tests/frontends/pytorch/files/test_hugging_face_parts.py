@@ -21,13 +21,13 @@ import convert
 from convert import plugin
 from convert.errors import ParityError, ResourceLimit, UsageError
 from convert.files.exchange import rename_over
-from convert.options import Options
+from convert.outcome.report import Tensor
+from convert.outcome.verdict import GenerationVerdict, OutputVerdict, Verdict
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.method import VerifyMethod
-from convert.report import Tensor
-from convert.runners.process import _generated
-from convert.source import Source
-from convert.verdict import GenerationVerdict, OutputVerdict, Verdict
+from convert.processes.process import _generated
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.greedy import greedy_with_encoder
 from tests.support.timm_helper import declare_torchvision_operators
 
@@ -55,7 +55,7 @@ def captures() -> dict[Any, Any]:
 
 @pytest.fixture
 def captured_once(captures: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part is captured by the first test that wants it: those that ask for this are about files, not graphs."""
+    """Capture each part only once: the tests that use this are about files, not graphs."""
     read = frontend.read
 
     def read_once(source: Source, options: Options, report: convert.Report) -> Any:
@@ -63,7 +63,7 @@ def captured_once(captures: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> 
         if key not in captures:
             captures[key] = read(source, options, report)
         model = captures[key].clone()
-        model.meta.update(captures[key].meta)  # the files that go beside it
+        model.meta.update(captures[key].meta)  # the companion files
         return model
 
     monkeypatch.setattr(frontend, "read", read_once)
@@ -91,7 +91,7 @@ def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path)
         )
     got = greedy_with_encoder(out, given, np.zeros((2, 1), np.int64), 8, [model.generation_config.eos_token_id])
     np.testing.assert_array_equal(got, want.numpy())
-    # The verdict's own generation says the same, and that a decoder with other weights generates something else.
+    # The verdict's own generation agrees, and reports that a decoder with other weights generates something else.
     parts = {stem: convert.Report("convert") for stem in STEMS}
     for stem, part in parts.items():
         file = onnx.load(out / f"{stem}.onnx").graph
@@ -116,7 +116,7 @@ def generated_by_files(folder: Path, out: Path, parts: Any) -> GenerationVerdict
 
 
 def run_here(source: Source, feeds: Any, precisions: Any, options: Options, *rest: Any) -> Any:
-    """In this process, which knows of torchvision's operators, instead of one of its own."""
+    """Run in this process, which knows torchvision's operators, instead of a child."""
     found = _generated(plugin.runner_for(source.kind), source, feeds[0], options)
     return SimpleNamespace(results=lambda: {precisions[0]: [found]})
 
@@ -146,13 +146,13 @@ def test_what_the_files_generate_together_is_in_the_verdict(
     monkeypatch.setattr("convert.api._judge", judge_part)
     monkeypatch.setattr("convert.parity.generation.encoders.verify_encoder_generation", verify_generation)
     if status == "FAIL":
-        with pytest.raises(ParityError, match="would not generate what"):
+        with pytest.raises(ParityError, match="would not generate the tokens of"):
             convert.convert(t5[1], "onnx", tmp_path / "out")
         assert not (tmp_path / "out").exists()
     else:
         assert convert.convert(t5[1], "onnx", tmp_path / "out").verdict.generation is found  # type: ignore[union-attr]
         one = convert.convert(t5[1], "onnx", tmp_path / "t5.onnx", verify=False)
-        assert f"one graph, as one file is named for it: a folder as output gets {', '.join(STEMS)}" in one.notes
+        assert f"written as one graph, because the output is one file; a folder gets {', '.join(STEMS)}" in one.notes
 
 
 @pytest.mark.parametrize("task", ["text2text-generation", WITH_PAST, "feature-extraction", ""])
@@ -175,7 +175,7 @@ def test_an_output_is_a_folder_and_whole_or_not_there(t5: Any, tmp_path: Path, m
 
 
 def write_parts(fails_at: int = 0) -> Any:
-    """A backend that writes some bytes, and finds the disk full at the part of this number."""
+    """Return a backend that writes some bytes, and finds the disk full at the part with this number."""
     calls = []
 
     def write(model: Any, path: Path, *rest: Any) -> None:
@@ -195,7 +195,7 @@ def test_parts_replace_those_that_are_there_all_or_none(
     t5: Any, tmp_path: Path, monkeypatch: Any, there: list[str]
 ) -> None:
     for stem in there:
-        name = f"{stem}.onnx.data".encode()  # a model whose graph is called as its weights are
+        name = f"{stem}.onnx.data".encode()  # a model whose graph and weights have the same name
         (tmp_path / f"{stem}.onnx").write_bytes(bytes([8, 8, 0x3A, len(name) + 2, 0x12, len(name)]) + name)
         (tmp_path / f"{stem}.onnx.data").write_bytes(b"old weights")
     (tmp_path / "config.json").write_bytes(b"{}")
@@ -221,7 +221,7 @@ def test_parts_replace_those_that_are_there_all_or_none(
         "config.json": b"{}",
         "generation_config.json": (t5[1] / "generation_config.json").read_bytes(),
     }
-    assert "beside the model there are others already, which were left: config.json" in report.notes
+    assert "not copied, because the folder has other files of these names: config.json" in report.notes
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -229,7 +229,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def fail_at(number: int) -> Any:
-    """What renames, and finds the disk full at this call."""
+    """Return a stand-in for the rename function that fails with a full disk at this call."""
     calls = []
 
     def rename(new: Path, place: Path, aside: Path) -> None:

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face that send transformers to code, to the hub or to files beside them."""
+"""Hugging Face folders that refer transformers to code, to the hub or to files outside them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from convert.frontends.pytorch.files.hugging_face_safety import check_folder, pi
 from convert.errors import BadInput, UnsafeInput
 from convert.files.folders import shards
 from convert.files.sniff import sniff
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.timm_helper import declare_torchvision_operators
 
 declare_torchvision_operators()
@@ -55,7 +55,7 @@ def test_a_configuration_that_leads_elsewhere_is_refused(config: dict[str, Any],
     with pytest.raises(UnsafeInput) as raised:
         check_folder(tmp_path)
     assert told in raised.value.message
-    # which transformers may be told to take in the place of the first
+    # transformers may be told to use these instead of the first one
     (tmp_path / "config.json").rename(tmp_path / "config.4.0.0.json")
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UnsafeInput):
@@ -132,7 +132,7 @@ def test_transformers_loads_offline_and_can_neither_write_nor_connect(
 def test_a_changed_byte_of_a_pickle_is_noticed(tmp_path: Path) -> None:
     from convert.frontends.pytorch.files.loader import load
 
-    from convert.source import Source
+    from convert.request.source import Source
 
     (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
     path = tmp_path / "pytorch_model.bin"

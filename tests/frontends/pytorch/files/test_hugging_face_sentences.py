@@ -16,9 +16,9 @@ from safetensors.torch import save_file
 
 import convert
 from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.pytorch_tools import run
 from tests.support.timm_helper import declare_torchvision_operators
 
@@ -33,7 +33,7 @@ Array = np.ndarray
 
 
 def rows_of(pool: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
-    """A pooling of the tokens that the mask leaves, row by row."""
+    """Return a pooling of the unmasked tokens, row by row."""
     return lambda tokens, mask: np.stack([pool(t[m == 1]) for t, m in zip(tokens, mask, strict=True)])
 
 
@@ -100,7 +100,7 @@ def bert(folder: Path) -> Any:
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "hidden_size": WIDTH, "num_attention_heads": 4, "intermediate_size": 32}
     model = transformers.BertForMaskedLM(transformers.BertConfig(**sizes, num_hidden_layers=1)).eval()
-    model.save_pretrained(folder)  # its architectures name the class that it was trained as
+    model.save_pretrained(folder)  # its architectures name the class with which it was trained
     return model.bert
 
 

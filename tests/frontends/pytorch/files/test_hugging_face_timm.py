@@ -1,4 +1,4 @@
-"""Folders that timm has saved, against timm itself."""
+"""Folders saved by timm, against timm itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from convert.frontends import pytorch as frontend
 from safetensors.torch import save_file
 
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.pytorch_tools import run
 from tests.support.timm_helper import calibrated, declare_torchvision_operators
 
@@ -32,7 +32,7 @@ ROWS = [
 
 
 def save(folder: Path, name: str, arguments: dict[str, Any], recorded: bool) -> Any:
-    """A network with random weights, saved in `folder` as timm saves it, before or since it records its arguments."""
+    """Save a network with random weights in `folder` as timm saves it, before or since it records its arguments."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -46,7 +46,7 @@ def save(folder: Path, name: str, arguments: dict[str, Any], recorded: bool) -> 
         "num_features": module.num_features,
         "pretrained_cfg": {"input_size": [channels, size, size], "num_classes": 1000, "mean": [0.5] * 3},
     }
-    if recorded or len(arguments) > 1:  # timm 1.0.31 records num_classes, too
+    if recorded or len(arguments) > 1:  # timm 1.0.31 also records num_classes
         config["model_args"] = {k: v for k, v in arguments.items() if recorded or k != "num_classes"}
     if recorded:
         config["pretrained_cfg"] |= {"input_size": list(described["input_size"])}

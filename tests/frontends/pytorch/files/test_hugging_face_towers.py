@@ -1,4 +1,4 @@
-"""Parts of models of texts and pictures, and the note about modules that no input reaches."""
+"""Parts of text and image models, and the note about modules that no input reaches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from convert.frontends import pytorch as frontend
 from convert.frontends.pytorch.common.used_weights import unused_modules
 
 from convert.errors import UsageError
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.support.pytorch_tools import run
 from tests.support.timm_helper import declare_torchvision_operators
 
@@ -105,7 +105,7 @@ def test_pictures_of_llava_may_be_asked_for(tmp_path: Path) -> None:
     options = Options(inputs=tuple(map(parse_input, specs)))
     model = frontend.read(Source("torch-module-object", model=module), options, Report("convert"))
     ids = np.arange(20)[None] % 40
-    ids[0, 1:17] = 49  # a place for each of the 16 patches
+    ids[0, 1:17] = 49  # a position for each of the 16 patches
     for seed in range(2):
         picture = np.random.default_rng(seed).normal(size=(1, 3, 32, 32)).astype(np.float32)
         with torch.no_grad():
@@ -123,7 +123,7 @@ def read_part(module: Any, part: str, *specs: str) -> Any:
 
 @pytest.mark.slow
 def test_the_parts_of_llava_give_what_the_whole_gives() -> None:
-    """The runtime puts the features of a picture in the place of the tokens that stand for it."""
+    """The runtime replaces the image tokens by the features of an image."""
     module = make("llava")
     seeing, outputs = read_part(module, "vision-encoder")
     assert outputs == ["image_features"]
@@ -132,7 +132,7 @@ def test_the_parts_of_llava_give_what_the_whole_gives() -> None:
     decoder, outputs = read_part(module, "decoder")
     assert outputs == ["logits", "present.0.key", "present.0.value"]
     ids = np.arange(20)[None] % 40
-    ids[0, 1:17] = 49  # a place for each of the 16 patches
+    ids[0, 1:17] = 49  # a position for each of the 16 patches
     picture = np.random.default_rng(0).normal(size=(1, 3, 32, 32)).astype(np.float32)
     with torch.no_grad():
         want = module(input_ids=torch.from_numpy(ids), pixel_values=torch.from_numpy(picture)).logits.numpy()
@@ -147,7 +147,7 @@ def test_the_parts_of_llava_give_what_the_whole_gives() -> None:
 
 @pytest.mark.slow
 def test_a_decoder_of_qwen2_vl_takes_places_in_three_dims() -> None:
-    """Its vision encoder decides on data, and the sizes of pictures are an input that has to be described."""
+    """Its vision encoder decides on data, and the sizes of images are an input that must be described."""
     decoder, outputs = read_part(make("qwen2-vl"), "decoder")
     assert outputs[0] == "logits"
     places = {v.name: list(map(str, v.shape)) for v in decoder.graph.inputs}["position_ids"]
@@ -167,7 +167,7 @@ def test_the_encoders_of_two_towers_give_their_embeddings(name: str) -> None:
     with torch.no_grad():
         want = module(input_ids=torch.from_numpy(ids), pixel_values=torch.from_numpy(picture))
     found = run(text, ids, np.ones_like(ids))[0], run(vision, picture)[0]
-    for got, wanted in zip(found, (want.text_embeds, want.image_embeds), strict=True):  # which are normalized there
+    for got, wanted in zip(found, (want.text_embeds, want.image_embeds), strict=True):  # they are normalized there
         got = got / np.linalg.norm(got, axis=1, keepdims=True)
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=2e-5)
 
@@ -194,7 +194,7 @@ def test_the_number_of_pictures_is_told_where_they_are_taken_apart() -> None:
     options = Options(extra={"part": "vision-encoder"})
     frontend.read(Source("torch-module-object", model=module), options, report)
     (found,) = (note for note in report.notes if note.code == "fixed-dim")
-    assert "--input pixel_values:float32[N,3,32,32] with a number for N sets another" in found
+    assert "set another number N with --input pixel_values:float32[N,3,32,32]" in found
     model, _ = read_part(module, "vision-encoder", "pixel_values:float32[3,3,32,32]")
     assert list(model.graph.outputs[0].shape) == [48, 16]
 

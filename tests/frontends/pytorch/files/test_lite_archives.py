@@ -1,4 +1,4 @@
-"""TorchScript archives for mobile as PyTorch 1.8 to 1.11 wrote them: their constants are called `0.storage`."""
+"""TorchScript archives for mobile as PyTorch 1.8 to 1.11 wrote them: their constants are named `0.storage`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Net(torch.nn.Module):
 
 
 def _archive(path: Path, end: str) -> Path:
-    """Save a traced module whose constants have `end` behind their numbers, in the pickle and in the archive."""
+    """Save a traced module whose constants have `end` after their numbers, in the pickle and in the archive."""
     torch.jit.save(torch.jit.trace(Net().eval(), torch.ones(2, 3)), plain := path.with_suffix(".plain"))
     key = pickle.dumps("0", 2)[2:8]
     longer = pickle.dumps(f"0{end}", 2)[2 : 8 + len(end)]

@@ -1,4 +1,4 @@
-"""Files that PyTorch wrote: each gives its numbers, and none executes what it brings."""
+"""Files that PyTorch wrote: each gives its numbers, and none executes its own code."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from torch import nn
 
 from convert.errors import BadInput, ResourceLimit, UnsafeInput, UsageError
 from convert.files.sniff import sniff
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support import hostile
 from tests.support.pytorch_tools import FACTORY, FILES, Call, Own, agrees, noise, read, run, shape_of
 
@@ -115,7 +115,7 @@ def test_no_pickle_is_executed(tmp_path: Path, write: Callable[[Path, bytes], Pa
 
 
 def test_the_class_in_a_persistent_id_is_held_to_the_allow_list(tmp_path: Path) -> None:
-    """A file without zip may name any class as that of a module."""
+    """In a file without zip, a persistent id may name any class as a module's class."""
     marker = tmp_path / "executed"
     identity = hostile.MARK + hostile.text("module") + b"cos\nsystem\n" + hostile.text("f") + hostile.text("s") + b"t"
     call = hostile.text(hostile.touch(marker)) + hostile.TUPLE1 + hostile.REDUCE + hostile.STOP
@@ -179,7 +179,7 @@ def test_a_factory_may_be_a_file(fixtures: Path, tmp_path: Path) -> None:
 
 
 def rewritten(source: Path, target: Path, change: Callable[[str, bytes], bytes]) -> Path:
-    """A copy of a zip archive with the content of its members changed."""
+    """Return a copy of a zip archive with the content of its members changed."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
             new.writestr(name, change(name, old.read(name)))

@@ -1,4 +1,4 @@
-"""Modules pickled whole: the classes of a script are found in the file of `--model`, and one of several is chosen."""
+"""Pickled modules: the classes of a script are found in the file of `--model`, and one of several modules is chosen."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import nn
 
 import convert
 from convert.errors import BadInput, UnsafeInput, UsageError
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 
 SCRIPT = """
 import torch
@@ -51,7 +51,7 @@ def names_of(module: str, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture(params=["__main__", "train"])
 def pickled(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, nn.Module]:
-    """A file with a module of a class that cannot be imported any more, and the module."""
+    """Return a file with a module of a class that cannot be imported any more, and the module."""
     names = names_of(request.param, tmp_path)
     module = names["Scorer"]().eval()
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +103,7 @@ def test_without_its_script_a_module_leads_on(pickled: tuple[Path, nn.Module]) -
 
 @pytest.fixture
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Take what `--code` imports out of the modules again, so that other tests do not find it."""
+    """Remove modules that `--code` imports, so that other tests do not find them."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     sys.modules.pop("train", None)
@@ -112,7 +112,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("forgotten")
 @pytest.mark.parametrize("file", ["False.pt", "True.pt", "checkpoint.pt"])
 def test_classes_are_found_in_a_file_of_code(pickled: tuple[Path, nn.Module], file: str, tmp_path: Path) -> None:
-    """Whatever the process that saved the module called the file's module; the processes that run it find it, too."""
+    """The module name in the saving process does not matter, and processes that run the model find the file too."""
     folder, module = pickled
     code = (str(folder / "train.py"),)
     report = convert.convert(folder / file, "onnx", tmp_path / "m.onnx", trust=True, code=code)

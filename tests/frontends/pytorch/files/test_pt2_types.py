@@ -1,4 +1,4 @@
-"""Reading an exported program asks for the types of a class's fields once, and leaves PyTorch as it was."""
+"""Reading an exported program queries the types of a class's fields once, and leaves PyTorch unchanged."""
 
 from __future__ import annotations
 

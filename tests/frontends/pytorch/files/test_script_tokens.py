@@ -1,4 +1,4 @@
-"""TorchScript's code is taken apart as PyTorch takes it apart, and in a time that grows as the code does."""
+"""TorchScript code is tokenized as in PyTorch, in a time proportional to the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from convert.errors import BadInput, ResourceLimit, UnsafeInput
 from tests.suites.hostile_files.case import FIXTURES, members, stored
 
 SCRIPTED = FIXTURES / "mnist_cnn_scripted.pt"
-EVIL = 'ops.profiler._record_function_enter("x")'
+EVIL = "ops.profiler._record_function_exit(input)"
 
 CODES = {
     "a.b = 'c'  # d": ["a", ".", "b", "=", "'c'"],
@@ -76,11 +76,11 @@ BODIES = {
 
 @pytest.mark.parametrize("case", BODIES)
 def test_a_call_that_pytorch_reads_is_seen(case: str, tmp_path: Path) -> None:
-    """PyTorch itself is asked: the call is in the graph that it makes of the file."""
+    """PyTorch confirms this: the call is in the graph that it makes of the file."""
     path = _with_statements(tmp_path / "m.pt", "    " + BODIES[case])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert "_record_function_enter" in str(torch.jit.load(path).graph)
+        assert "_record_function_exit" in str(torch.jit.load(path).graph)
     with pytest.raises(UnsafeInput, match="which is no call of a known one"):
         refuse_unsafe(path)
 
@@ -90,7 +90,7 @@ def test_what_pytorch_takes_for_no_call_is_none(body: str, tmp_path: Path) -> No
     path = _with_statements(tmp_path / "m.pt", "    " + body)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert "_record_function_enter" not in str(torch.jit.load(path).graph)
+        assert "_record_function_exit" not in str(torch.jit.load(path).graph)
     refuse_unsafe(path)
 
 
@@ -102,7 +102,7 @@ LINE = "  _0 = torch.add(torch.conv2d(x, self.w, None, [1, 1]), ops.quantized.li
     [LINE, "(", "a.", "getattr(self, '0')\n", "\\'''\n", "'''a\n", '"a" ', '\\"""\\', "#\n", "ops.aten.add(x)\n"],
 )
 def test_a_megabyte_takes_a_second_at_most(part: str) -> None:
-    """Python's tokenizer took 2.4 s for the first and 6 for the second, where this takes 0.1 to 0.4."""
+    """Python's tokenizer took 2.4 s for the first and 6 s for the second; this one takes 0.1 to 0.4 s."""
     code = part * ((1 << 20) // len(part))
     times = []
     for text in (code[: 1 << 18], code):
@@ -114,7 +114,7 @@ def test_a_megabyte_takes_a_second_at_most(part: str) -> None:
 
 
 def test_how_much_code_an_archive_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All files of it together, and those of debug information."""
+    """The limit is for all files together, including debug information."""
     for name, end in (("TORCHSCRIPT_CODE_BYTES", ".py"), ("TORCHSCRIPT_DEBUG_BYTES", ".debug_pkl")):
         with zipfile.ZipFile(SCRIPTED) as archive:
             sizes = [entry.file_size for entry in archive.infolist() if entry.filename.endswith(end)]
@@ -127,7 +127,7 @@ def test_how_much_code_an_archive_may_have(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_two_files_of_one_name_are_both_looked_at(tmp_path: Path) -> None:
-    """The name behind "code/" was the key: the second of them hid the first."""
+    """The name after "code/" was the key, so the second file hid the first."""
     path = _with_statements(tmp_path / "m.pt", "    " + EVIL)
     content = members(path)
     name = _code_name(content)

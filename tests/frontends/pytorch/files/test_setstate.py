@@ -1,4 +1,4 @@
-"""What TorchScript runs while an archive is loaded: data is put back, and nothing else is done before it is trusted."""
+"""TorchScript code that runs while an archive is loaded: without --trust it may restore data, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from torch import nn
 from convert import limits
 from convert.errors import BadInput, ConvertError, ResourceLimit, UnsafeInput
 from convert.model_reading import read_model
-from convert.options import Options
-from convert.report import Report
-from convert.runners.sandbox import CALLS, FILES, available_measures
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.processes.sandbox import CALLS, FILES, available_measures
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.confined import Hostile, run_trusted
 
 BODIES = {
@@ -43,7 +43,7 @@ BODIES = {
     "a text many times over": ("_0 = torch.format('{}' * 6, *state)\n    _1 = torch.format('{}{}', _0, _0)", "BinOp"),
     "texts that are put together": ("_0 = torch.format('{}{}{}{}{}{}', a, a, a, a, a, a)", "joins more than 4"),
     "an arithmetic loop": ("_0 = 9 ** 9 ** 9", "BinOp"),
-    # What a name stands for is TorchScript's to say: a method may be called by that of another, or by none.
+    # TorchScript decides what a name refers to: a method may have the name of a function or of a module.
     "a method called torch": ("torch = self\n    _0 = torch.size(3)", "the name torch"),
     "a method called int": ("int = (self).again\n    _0 = int(3)", "the name int"),
     "a method called by a function's name": ("good = (self).again\n    _0 = good()", "calls good"),
@@ -98,12 +98,12 @@ def test_a_body_that_is_no_python_is_refused() -> None:
 
 
 def test_what_it_calls_in_a_file_that_is_no_python_is_refused() -> None:
-    """Behind the number 0x1. Python reads a name, and PyTorch the end of a number."""
+    """After the number 0x1. Python reads a name, and PyTorch the end of a number."""
     state = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    _0 = (self.w).unpack()\n"
     looping = (
         "class W(Module):\n  def unpack(self) -> NoneType:\n    _0 = 0x1.\n    while torch.eq(1, 1):\n      pass\n"
     )
-    assert list(setstate_findings([state])) == []  # of packed weights, which C++ has
+    assert list(setstate_findings([state])) == []  # methods of packed weights, which are in C++
     (found,) = setstate_findings([state, looping.replace("0x1.", "1")])
     assert "While" in found
     (found,) = setstate_findings([state, looping])
@@ -116,10 +116,10 @@ _LONG = "def f() -> NoneType:\n" + "  _0 = 1\n" * 1000
 
 
 def test_much_code_is_gone_over_once() -> None:
-    """A thousand lines that are called 900 times by each of ten were gone over for minutes: nine million lines."""
+    """A thousand lines, each called 900 times by ten callers, took minutes: nine million lines."""
     began = time.process_time()
     assert not list(setstate_findings([_MANY_CALLS] * 10 + [_LONG]))
-    assert time.process_time() - began < 10  # some 0.2
+    assert time.process_time() - began < 10  # it takes about 0.2
     assert list(setstate_findings([_MANY_CALLS, _LONG + "  while True:\n    pass\n"]))
 
 
@@ -182,7 +182,9 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_objects_of_other_libraries_are_refused_however_they_are_called(tmp_path: Path, spelling: str) -> None:
-    """PyTorch takes each of them: that of Android's library for networks loads a library and is given addresses."""
+    """PyTorch accepts each of them; the class of Android's neural network library loads a library and takes
+    addresses.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.jit.script(nn.Identity()).save(tmp_path / "plain.pt")
@@ -202,7 +204,7 @@ def test_objects_of_other_libraries_are_refused_however_they_are_called(tmp_path
     ("suffix", "old", "new"),
     [
         (".py", rb"Module\):\n", b"Module):\n  store : __torch__.torch.classes.c10d.Store\n"),
-        # PyTorch adds a part where this process has scripted another class of the name before.
+        # PyTorch appends a part if this process has scripted another class of this name before.
         (
             "data.pkl",
             rb"__torch__\.torch\.nn\.modules\.linear(\.___torch_mangle_\d+)?\n",
@@ -282,23 +284,23 @@ def test_an_archive_that_writes_does_so_without_the_sandbox_only(tmp_path: Path,
 def test_reading_loads_where_nothing_can_be_written(
     tmp_path: Path, trust: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the check switched off; the file that is trusted shows that the archive would have done it."""
+    """The check is switched off here; a trusted copy of the file shows that the archive would have written."""
     canary = tmp_path / "canary"
     hostile = save_hostile(tmp_path / "m.pt", canary)
     monkeypatch.setattr(loader, "refuse_unsafe", lambda path: None)
-    with suppress(BadInput):  # PyTorch does not look whether it could open the file
+    with suppress(BadInput):  # PyTorch does not check whether it could open the file
         load(Source(hostile.kind, hostile.path), Options(trust=trust))
     assert canary.exists() is trust
     (tmp_path / "after").write_text("the process itself is not confined")
 
 
 class Filing(torch.nn.Module):
-    """A scripted module that makes a file whenever it is run."""
+    """A scripted module that creates a file whenever it is run."""
 
     def __init__(self, place: str) -> None:
         super().__init__()
         self.place = place
-        self.layer = nn.Linear(3, 3)  # by which inputs are guessed and tried out, before any rule is asked for
+        self.layer = nn.Linear(3, 3)  # inputs are guessed and tried by running the module, before any rule is used
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layer(x) + torch.from_file(self.place, shared=True, size=3)
@@ -309,7 +311,7 @@ class Filing(torch.nn.Module):
 def test_what_is_run_to_read_it_writes_nothing_in_a_program(
     tmp_path: Path, trust: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the check switched off: a TorchScript module is run on an example when it is read from Python, too."""
+    """The check is switched off here: a TorchScript module is also run on an example when Python reads it."""
     canary = tmp_path / "canary"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Exported programs whose outputs or inputs are of classes that only the library they come from registers."""
+"""Exported programs with inputs or outputs of classes that only their own library registers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTEXTS: dict[str, tuple[Context, list[str]]] = {
 
 
 def a_class(name: str, context: Context) -> type[Any]:
-    """A class with two parts, registered as libraries do."""
+    """Return a class with two parts, registered as libraries do."""
 
     class Parts:
         def __init__(self, low: Any, high: Any) -> None:
@@ -49,9 +49,9 @@ def a_class(name: str, context: Context) -> type[Any]:
 
 
 def saved(module: torch.nn.Module, args: tuple[Any, ...], name: str, path: Path) -> Path:
-    """A program in a file, of whose class nothing is registered any more, as in another process."""
+    """Return a program in a file whose class is no longer registered, as in another process."""
     program = torch.export.export(module, args)
-    program.example_inputs = None  # they are a pickle, which only --trust reads where it holds other classes
+    program.example_inputs = None  # they are a pickle, which is read only with --trust if it holds other classes
     torch.export.save(program, path)
     del pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[name]
     return path

@@ -1,4 +1,4 @@
-"""Examples as arrays: however they lie in memory they are what they hold."""
+"""Examples as arrays have the same meaning for every memory layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules and TorchScript with inputs that have one value: constants of the graph, which verification knows."""
+"""Modules and TorchScript with inputs of one fixed value: constants of the graph, which verification uses too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Mixed(nn.Module):
 
 
 class Choosy(nn.Module):
-    """Parameters by keyword only, a mask that is None, a number that is declared a tensor."""
+    """A module with keyword-only parameters, a mask that is None, and a number that is annotated as a tensor."""
 
     def forward(
         self, x: torch.Tensor, mask: torch.Tensor | None, shift: torch.Tensor, *, size: Any = None, flag: bool = False
@@ -92,11 +92,11 @@ def test_a_captured_program_keeps_its_own(tmp_path: Path) -> None:
 
 
 class Repeated(nn.Module):
-    """As often as a number says that is an input."""
+    """Repeats as often as an input says, which is a number."""
 
     def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         for _ in range(int(n)):
-            x = next(iter([x * 0.5 + 1]))  # which TorchScript does not compile
+            x = next(iter([x * 0.5 + 1]))  # TorchScript does not compile this
         return x
 
 

@@ -1,4 +1,4 @@
-"""Inputs are called as forward calls them, in upper case too, and the source is run by these names."""
+"""Inputs have the names of forward's parameters, including upper case, and the source runs with these names."""
 
 from __future__ import annotations
 

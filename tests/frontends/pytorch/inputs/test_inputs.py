@@ -17,9 +17,9 @@ from torch import nn
 
 import convert
 from convert.errors import UsageError
-from convert.options import DimSpec, InputSpec, Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import DimSpec, InputSpec, Options
+from convert.request.source import Source
 from tests.support.pytorch_tools import agrees, noise, read, run, shape_of
 
 # -- inputs and outputs ------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def test_outputs_are_named_by_their_keys_and_none_is_left_out() -> None:
 
 
 class Sample(nn.Module):
-    """diffusers' networks name an output as the input."""
+    """diffusers' networks give an output the name of the input."""
 
     def forward(self, sample: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"sample": sample * 2, "other": sample + 1}

@@ -1,4 +1,4 @@
-"""Inputs that hold others: dicts, tuples, lists, named tuples, dataclasses and `**kwargs`, by place and by name."""
+"""Nested inputs: dicts, tuples, lists, named tuples, dataclasses and `**kwargs`, by position and by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import convert
 from convert.errors import UsageError
-from convert.nested_inputs import members_of
+from convert.request.given_inputs import members_of
 
 
 class Pair(NamedTuple):
@@ -47,7 +47,7 @@ class OfPlaces(nn.Module):
 
 
 class OfLists(nn.Module):
-    """What is nested deeper, and asks what it is given."""
+    """A module with deeply nested inputs, which checks their types."""
 
     def forward(self, batch: dict[str, Any], pairs: list[Any]) -> Tensor:
         assert type(pairs) is list
@@ -120,7 +120,7 @@ def test_one_of_an_unknown_name_is_asked_for_by_name() -> None:
         def forward(self, *given: Any) -> Tensor:
             return given[0]["x"]
 
-    with pytest.raises(UsageError, match="a dict that holds others, of an unknown name"):
+    with pytest.raises(UsageError, match="a dict with inputs in it, whose name is not known"):
         convert.to_onnx(Any_(), ({"x": X},), verify=False)
 
 

@@ -85,7 +85,9 @@ def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
 
 
 def test_celu_leaves_positive_numbers_as_they_are() -> None:
-    """`tests.suites.compose --source pytorch --seed 48927`: a comparison with the input told which it was."""
+    """From `tests.suites.compose --source pytorch --seed 48927`: a comparison with the input shows whether it was
+    changed.
+    """
     x = torch.rand(100) + 0.1
     (found,) = run(read(nn.CELU(0.38), "float32[100]"), x.numpy())
     np.testing.assert_array_equal(found, x)

@@ -12,7 +12,7 @@ from tests.support.cases import Case, case, f32, params
 
 RANGE = np.linspace(-8, 8, 33, dtype=np.float32)
 ROWS_OF_X = np.concatenate([f32(3, 4), f32(4, 4)[:1]])
-ROWS_OF_Y = np.concatenate([f32(5, 4) * 2, ROWS_OF_X[:1]])  # one is equal to a row of x
+ROWS_OF_Y = np.concatenate([f32(5, 4) * 2, ROWS_OF_X[:1]])  # one row equals a row of x
 GAPS = ROWS_OF_X[:, None] - ROWS_OF_Y
 ONLY_INPUT = [True, False, False]
 

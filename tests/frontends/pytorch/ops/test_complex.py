@@ -1,4 +1,4 @@
-"""Complex tensors in PyTorch modules, which are pairs of real ones in the graph."""
+"""Complex tensors in PyTorch modules, which are pairs of real tensors in the graph."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from convert.frontends.pytorch.rules import key_of, torch_op
 from convert.frontends.pytorch.runner.run import run
 
 from convert.errors import Unsupported
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.support.pytorch_tools import read
 from tests.support.pytorch_tools import run as run_graph
 
@@ -42,7 +42,7 @@ def written(a: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return y, z, made.zero_()
 
 
-# What a module does with its inputs; complex inputs and outputs are real in the graph, with a last dim of 2.
+# Functions of complex inputs. In the graph, complex inputs and outputs are real, with a last dim of 2.
 FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
     ("add", lambda a, b: (a + b, torch.add(a, b, alpha=2), a + 1, 1.5 + b.real + a), (A, B)),
     ("sub", lambda a, b: (a - b, 1 - a, torch.rsub(a, b, alpha=2)), (A, B)),
@@ -229,7 +229,7 @@ def test_function_of_complex_tensors(function: Callable[..., Any], inputs: tuple
 
 
 def test_sizes_of_complex_tensors() -> None:
-    """`z[:, :k] = …` of any number of rows asks for them, as an operator once its writes are explicit."""
+    """`z[:, :k] = …` with any number of rows reads sizes of z once the write is an operator of its own."""
 
     def sizes(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         z = torch.fft.fft(x)
@@ -245,7 +245,7 @@ def test_sizes_of_complex_tensors() -> None:
 
 
 def test_transforms_of_any_length() -> None:
-    """Even and odd ones, of one and two elements; scaled by lengths that only a run knows; there and back again."""
+    """Even and odd lengths, of one and two elements; scaled by run-time lengths; forward and back."""
 
     def transforms(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         z, size = torch.fft.rfft2(x), x.shape[-2:]
@@ -262,7 +262,7 @@ def test_transforms_of_any_length() -> None:
 
 @pytest.mark.slow
 def test_every_rule_on_pairs_has_a_case() -> None:
-    used = {"complex::sym_size", "complex::sym_numel"}  # the test above, of dims that are dynamic
+    used = {"complex::sym_size", "complex::sym_numel"}  # the test above, with dynamic dims
     for _, function, inputs in FUNCTIONS:
         program = torch.export.export(Module(function).eval(), inputs, strict=False)
         for node in (*program.graph.nodes, *prepare_program(program, Report("test")).graph.nodes):
@@ -287,7 +287,9 @@ class Transformed(torch.nn.Module):
 
 
 def test_the_source_takes_and_gives_pairs_as_the_graph_does(tmp_path: Path) -> None:
-    """As a module in memory, whose complex input the user described, and as a file, which says it itself."""
+    """This holds for a module in memory, whose complex input the user described, and for a file, which declares it
+    itself.
+    """
     module = Transformed().eval()
     file = tmp_path / "model.pt2"
     torch.export.save(torch.export.export(module, (A,), strict=False), file)

@@ -1,4 +1,4 @@
-"""Control flow of PyTorch modules: kept where it is an operator, refused or traced where it is Python."""
+"""Control flow of PyTorch modules: operators are kept; Python control flow is refused or traced."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from convert.errors import Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.pytorch_tools import agrees, noise, read
 
 
@@ -57,7 +57,7 @@ class Mapped(nn.Module):
 
 
 class Nested(nn.Module):
-    """Branches in branches, a loop in one of them, closing over weights and over a value of forward."""
+    """Branches in branches, with a loop in one of them, which use weights and a value of forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ def test_control_flow_is_kept(kind: type[nn.Module]) -> None:
 
 
 class Cumulative(nn.Module):
-    """A linear recurrence as an associative scan, which PyTorch writes out for one length."""
+    """A linear recurrence as an associative scan, which PyTorch unrolls for one length."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ class Decides(nn.Module):
 def test_a_size_that_forward_ties_down_is_named() -> None:
     class Float(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * next(map(float, x.shape[1:]))  # which TorchScript does not compile
+            return x * next(map(float, x.shape[1:]))  # TorchScript does not compile this
 
     with pytest.raises(Unsupported, match=r"only one size.*length of x, at test_control.py:\d+") as error:
         read(Float(), "x:float32[batch,length]")
@@ -186,7 +186,7 @@ def test_python_control_flow_on_data_is_an_error_that_says_where() -> None:
     class Halves(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             while x.abs().max() > 1:
-                x = next(iter([x / 2]))  # which TorchScript does not compile
+                x = next(iter([x / 2]))  # TorchScript does not compile this
             return x
 
     with pytest.raises(Unsupported, match=r"test_control.py:\d+ \(while x.abs\(\).max\(\) > 1:\)") as error:

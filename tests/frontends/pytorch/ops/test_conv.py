@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers, resized
@@ -33,6 +34,11 @@ ROWS = [
         case("convolution", X, W, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
         case("convolution", X, f32(4, 6, 3, 3), None, [2, 2], [1, 1], [1, 1], True, [1, 1], 1).named("transposed"),
         case("_convolution", X, W, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, False, False, True, True),
+        case("conv_tbc", f32(9, 2, 4), f32(3, 4, 6), f32(6)),
+        case("conv_tbc", f32(9, 2, 4), f32(4, 4, 6), f32(6), 2).named("padded"),
+        case("conv_tbc", f32(1, 1, 4), f32(3, 4, 6), f32(6), 1).named("one step"),
+        case("conv_tbc", f32(9, 0, 4), f32(3, 4, 6), f32(6), 1).named("no batch"),
+        case("conv_tbc", i64(9, 2, 4), i64(3, 4, 6), i64(6), 1).named("int"),
         case("conv1d", i64(2, 4, 9), i64(6, 4, 3), i64(6), [2], [1]).named("int"),
         case("conv2d", PICTURE, KERNEL, i64(6), [2, 1], [1, 0], [1, 2], 2).named("int"),
         case("conv3d", i64(1, 2, 4, 5, 3), i64(2, 2, 2, 2, 2)).named("int"),
@@ -54,7 +60,14 @@ def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
 
 
+def larger(row: Case, more: int) -> np.ndarray:
+    """Return the first input with as many channels, and its other dims enlarged by `more`."""
+    x = row.inputs[0]
+    if row.operator == "conv_tbc":  # channels last
+        return np.moveaxis(resized(np.moveaxis(x, -1, 0), more, 1), 0, -1)
+    return resized(x, more, 1 if row.label == "single" else 2)
+
+
 @pytest.mark.parametrize("row", params(row for row in ROWS if row.dynamic_inputs == 1 and row.inputs[0].ndim > 2))
 def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
-    keep = 1 if row.label == "single" else 2
-    check_other_sizes(row, *([resized(row.inputs[0], more, keep)] for more in (0, 1, 4)))
+    check_other_sizes(row, *([larger(row, more)] for more in (0, 1, 4)))

@@ -81,7 +81,7 @@ def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
 
 
-# What these hold is not defined, only their shape and dtype.
+# Only the shape and dtype of these results are defined.
 UNDEFINED = {"empty": ([2, 3],), "empty_like": (np.zeros((2, 3), np.int64),),
              "new_empty": (np.zeros(2, np.int64), [3]), "empty_strided": ([2, 3], [1, 2]),
              "empty_permuted": ([2, 3], [1, 0]), "new_empty_strided": (np.zeros(2, np.int64), [3], [1])}  # fmt: skip

@@ -16,7 +16,7 @@ from tests.support.cases import Case, boolean, case, f32, params
 X, KEYS, VALUES = f32(2, 5, 8), f32(2, 5, 8) + 1, f32(2, 5, 8) * 2
 PROJECTIONS = f32(24, 8), f32(24), f32(8, 8), f32(8)
 NORMS = f32(8) + 1, f32(8) / 2, f32(8), f32(8) * 2
-FEED_FORWARD = f32(12, 8), f32(12), f32(8, 12) / 8, f32(8) / 3  # sums of some units: rounding is small beside them
+FEED_FORWARD = f32(12, 8), f32(12), f32(8, 12) / 8, f32(8) / 3  # sums of some units, next to which rounding is small
 CAUSAL = np.triu(np.ones((5, 5), bool), 1)
 PADDED = np.arange(5) >= np.array([[3], [0]])  # the second sequence is empty
 

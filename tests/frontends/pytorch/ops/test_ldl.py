@@ -26,7 +26,7 @@ def factored(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 ANY = symmetric(f32(3, 5, 5))
 DEFINITE = symmetric(f32(2, 4, 4)) + 16 * np.eye(4, dtype=F32)
-# No swap; one of 1 x 1; blocks of 2 x 2 at the beginning, in the middle and at the end, in their place and swapped.
+# No swap; one 1 x 1 block; 2 x 2 blocks at the beginning, in the middle and at the end, unswapped and swapped.
 KINDS = np.array(
     [
         [[9, 1, 2, 3], [1, 8, 3, 1], [2, 3, 7, 2], [3, 1, 2, 9]],
@@ -38,7 +38,7 @@ KINDS = np.array(
     ],
     F32,
 )
-# The first pivot is small beside its column, and stays as the other row has larger ones.
+# The first pivot is small compared with its column, and stays because the other row has larger numbers.
 SMALL = np.array([[1, 3, 0], [3, 1, 90], [0, 90, 1]], F32)
 SINGULAR = np.array(
     [

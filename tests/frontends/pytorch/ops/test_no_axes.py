@@ -56,7 +56,7 @@ def test_it_gives_what_pytorch_gives(name: str, shape: tuple[int, ...]) -> None:
     try:
         want = FUNCTIONS[name](x)
     except (RuntimeError, IndexError, AssertionError):
-        return  # PyTorch has none of this rank
+        return  # PyTorch has no such function of this rank
     proto = convert.to_onnx(Called(FUNCTIONS[name]).eval(), x, verify=False)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     (got,) = session.run(None, {i.name: x.numpy() for i in session.get_inputs()})
@@ -65,7 +65,7 @@ def test_it_gives_what_pytorch_gives(name: str, shape: tuple[int, ...]) -> None:
 
 
 class Gain(nn.Module):
-    """A vector that is normalized by its one dim, in PyTorch's two ways."""
+    """A vector that is normalized by its only dim, in PyTorch's two ways."""
 
     def __init__(self, norm: Callable[..., nn.Module]) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ ROWS = [
         for name in POLYNOMIALS
         for degree in (
             (0, 1, 2) if name.endswith(("_t", "_v", "_h", "_he")) else (0, 1)
-        )  # others of NaN are PyTorch's own
+        )  # elsewhere the results for NaN are PyTorch's own
     ),
     *(case(name, f32(3, 1, low=-2.0, high=2.0), 4).named("number") for name in POLYNOMIALS),
 ]

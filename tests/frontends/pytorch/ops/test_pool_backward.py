@@ -21,7 +21,7 @@ def mean(x: np.ndarray, *settings: Any, dims: int = 2) -> Case:
 
 
 def greatest(function: Any, x: np.ndarray, *settings: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A gradient, and the places of the maxima."""
+    """Return a gradient, and the indices of the maxima."""
     _, places = function(torch.from_numpy(x), *settings, return_indices=True)
     return f32(*places.shape), places.numpy()
 

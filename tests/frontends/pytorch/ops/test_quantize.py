@@ -9,7 +9,7 @@ import torch.ao.quantization.fx._decomposed
 from tests.frontends.pytorch.ops.support import check, check_unknown_sizes
 from tests.support.cases import Case, case, f32, i32, params
 
-# Halves at the zero point and beside it, both ends and what lies beyond them: a power of two for a scale is exact.
+# Halves at and next to the zero point, both ends, and numbers beyond them; a scale that is a power of two is exact.
 TIES = np.array([-40.0, -16.0, -0.625, -0.375, -0.125, 0.0, 0.125, 0.375, 0.625, 15.75, 31.75, 40.0], np.float32)
 CHANNELS = np.stack([TIES, TIES * 0.37, TIES[::-1] * 3])
 SCALES = np.array([0.25, 0.5, 0.1], np.float32)

@@ -43,10 +43,10 @@ ROWS = [
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Kolmogorov and Smirnov's distance of two samples, and the one that equal distributions exceed once in 1e9 draws.
+    """Return the Kolmogorov-Smirnov distance of two samples, and a bound that equal distributions exceed with p = 1e-9.
 
-    The bound is the two-sample test's sqrt(ln(2 / p) / 2 * (n + m) / (n * m)); it holds whatever the distribution, also
-    one without a mean, and is the wider for a discrete one.
+    The bound is sqrt(ln(2 / p) / 2 * (n + m) / (n * m)). It is valid for every distribution, even without a mean, and
+    is conservative for discrete ones.
     """
     a, b = np.sort(a, axis=None), np.sort(b, axis=None)
     everything = np.concatenate([a, b])
@@ -66,7 +66,7 @@ def test_numbers_are_drawn_from_the_distribution(row: Case) -> None:
 
 
 def test_another_distribution_is_told_apart() -> None:
-    """The distance sees a scale, a shift and a tail that the tests above must not let pass."""
+    """The distance detects a scale, a shift and a tail that the tests above must not accept."""
     drawn = np.random.default_rng(0)
     for a, b in (
         (drawn.normal(size=4000), drawn.normal(size=4000) * 1.3),
@@ -78,7 +78,7 @@ def test_another_distribution_is_told_apart() -> None:
 
 
 class Below(torch.nn.Module):
-    """Whole numbers between two that sizes are, with the input so that its size is one of the graph."""
+    """Return random integers between two sizes of the input, which makes the sizes part of the graph."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.randint(1, x.shape[0] + 2, (2000,)) + 0 * x.sum().long()

@@ -14,7 +14,7 @@ AVERAGED = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
 
 
 def _ramp(length: int) -> np.ndarray:
-    """Two channels, in which an interpolated value is its place: rounding of the place stays small beside it."""
+    """Return two channels in which an interpolated value equals its coordinate, so that rounding errors stay small."""
     return np.stack([np.arange(1, length + 1), np.arange(2 * length, length, -1)])[None].astype(np.float32)
 
 
@@ -133,5 +133,5 @@ def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
 
 
 def _smooth(x: np.ndarray) -> np.ndarray:
-    """Of the same shape, rising along every dim, so that rounding of a place stays small beside it."""
+    """Return an array of this shape that rises along every dim, so that rounded coordinates change it little."""
     return sum(np.indices(x.shape)[1:], 1).astype(x.dtype)

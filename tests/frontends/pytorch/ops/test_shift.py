@@ -12,13 +12,13 @@ DTYPES = (np.uint8, np.int8, np.int16, np.int32, np.int64)
 
 
 def extremes(dtype: type) -> np.ndarray:
-    """The limits of a dtype and numbers between them."""
+    """Return the limits of a dtype and numbers between them."""
     bounds = np.iinfo(dtype)
     return np.array([bounds.min, bounds.max, 0, 1, 7, 100, bounds.max // 3, bounds.min + 1], dtype)
 
 
 def places(dtype: type) -> np.ndarray:
-    """By nothing, by one and by all but one place, by the width and more, backwards."""
+    """Return shifts by nothing, by one, by all but one position, by the width and more, and negative shifts."""
     width = np.iinfo(dtype).bits
     found = [0, 1, 4, width - 2, width - 1, width, width + 1, width * 3 // 2]
     return np.array(found if dtype is np.uint8 else [*found, -1, -width], dtype)

@@ -32,7 +32,7 @@ ROWS = [
 ]
 
 SYMMETRIC = f32(2, 4, 4) + f32(2, 4, 4).swapaxes(-1, -2)
-# The signs of the vectors are left free.
+# The signs of the vectors are arbitrary.
 FACTORED: list[tuple[Case, Callable[..., np.ndarray]]] = [
     (case("linalg_svd", f32(2, 5, 3), False), lambda u, s, v: u * s[..., None, :] @ v),
     (case("linalg_svd", f32(2, 3, 5)).named("full"), lambda u, s, v: u * s[..., None, :] @ v[..., :3, :]),

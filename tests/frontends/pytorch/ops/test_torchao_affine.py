@@ -21,7 +21,7 @@ from tests.support.cases import Case, case, params
 BYTES = np.arange(-128, 128, dtype=np.int16).astype(np.int8)
 
 ROWS = [
-    # Half of the range: PyTorch's own product of bytes saturates in pairs on processors without VNNI.
+    # Half of the range, because PyTorch's own product of bytes saturates in pairs on processors without VNNI.
     case("_int_mm", (BYTES[:160] // 2).reshape(20, 8), (BYTES[-64:] // 2).reshape(8, 8)),
 ]
 
@@ -42,7 +42,9 @@ BLOCKS = {"token": [1, 8], "group": [1, 4], "tensor": [4, 8]}
 
 
 def applied(name: str, *args: Any, **more: Any) -> list[np.ndarray]:
-    """The rule for an operator, run by onnxruntime; the number of rows is not known where blocks allow it."""
+    """Return the results of the rule for an operator, run by onnxruntime; the number of rows is unknown if blocks allow
+    it.
+    """
     g, feeds, values = Graph(), {}, []
     for arg in args:
         if isinstance(arg, np.ndarray):
@@ -61,7 +63,7 @@ def applied(name: str, *args: Any, **more: Any) -> list[np.ndarray]:
 
 
 def blocks(x: np.ndarray, block: list[int]) -> torch.Tensor:
-    """One block a row."""
+    """Return one block for each row."""
     return torch.from_numpy(x).reshape(-1, block[0] * block[1])
 
 

@@ -1,4 +1,4 @@
-"""torchvision's operators against their definitions in plain numpy, and files that name them where it is missing."""
+"""torchvision's operators against their definitions in plain numpy, and files that name them if it is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ RANDOM = np.random.default_rng(0)
 
 
 def applied(name: str, *args: Any, known: bool = True) -> list[np.ndarray]:
-    """The rule for an operator on arrays and numbers, run by onnxruntime; only `known` sizes are in the graph."""
+    """Return the results of the rule for an operator on arrays and numbers, run by onnxruntime; only `known` sizes are
+    in the graph.
+    """
     g, feeds = Graph(), {}
     values = []
     for arg in args:
@@ -43,7 +45,7 @@ def applied(name: str, *args: Any, known: bool = True) -> list[np.ndarray]:
     for i, value in enumerate(result if isinstance(result, list) else [result]):
         if value is not None:
             g.output(value, f"y{i}")
-    # The runtime has no RoiAlign of opset 22, which is the same operator as that of opset 16 on float32.
+    # The runtime has no RoiAlign of opset 22, which on float32 is the same operator as that of opset 16.
     model = g.model()
     lower(model, 20)
     return onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString()).run(None, feeds)
@@ -69,7 +71,7 @@ def nms(dets: np.ndarray, scores: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def sampled(x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """x [C, H, W] at points between pixels: bilinear, clamped at the border, zero beyond one pixel outside."""
+    """Return x [C, H, W] at points between pixels: bilinear, clamped at the border, zero beyond one pixel outside."""
     height, width = x.shape[1:]
     outside = (rows < -1) | (rows > height) | (columns < -1) | (columns > width)
     r, c = np.maximum(rows, 0), np.maximum(columns, 0)
@@ -131,7 +133,7 @@ def deform_conv2d(
         group = ch // (c // offset_groups)
         rows = np.arange(oh)[:, None] * stride[0] - pad[0] + i * dilation[0] + moves[b, group, i, j, 0]
         cols = np.arange(ow)[None] * stride[1] - pad[1] + j * dilation[1] + moves[b, group, i, j, 1]
-        # Unlike RoiAlign, a point outside of the picture counts the pixels that do not exist as zeros.
+        # Unlike in RoiAlign, a point outside the image counts missing pixels as zeros.
         padded = np.pad(x[b, ch : ch + 1], ((0, 0), (2, 2), (2, 2)))
         inside = (rows > -1) & (rows < x.shape[2]) & (cols > -1) & (cols < x.shape[3])
         points = sampled(padded, np.clip(rows, -1, x.shape[2]) + 2, np.clip(cols, -1, x.shape[3]) + 2)[0]
@@ -166,6 +168,15 @@ def test_nms_of_equal_scores_keeps_the_first() -> None:
     for _ in range(10):
         dets, scores = boxes(30, 20), RANDOM.integers(0, 4, 30).astype(np.float32)
         np.testing.assert_array_equal(applied("nms", dets, scores, 0.3)[0], nms(dets, scores, 0.3))
+
+
+def test_nms_of_boxes_that_end_before_they_begin() -> None:
+    dets = boxes(40, 20)
+    dets[::4, [0, 2]], dets[1::4, [1, 3]], dets[2::4] = dets[::4, [2, 0]], dets[1::4, [3, 1]], dets[2::4, [2, 3, 0, 1]]
+    scores = RANDOM.random(40).astype(np.float32)
+    want = nms(dets, scores, 0.1)
+    assert len(want) < len(dets)
+    np.testing.assert_array_equal(applied("nms", dets, scores, 0.1)[0], want)
 
 
 def test_nms_of_no_boxes() -> None:
@@ -218,7 +229,7 @@ def test_deform_conv2d(use_mask: bool, groups: int, offset_groups: int) -> None:
 
 
 def test_deformable_definition_is_a_convolution_without_offsets() -> None:
-    """The definition above against PyTorch, where both are the same."""
+    """The definition above is compared with PyTorch where both are the same."""
     x, weight = torch.from_numpy(PICTURES), torch.randn(4, 8, 3, 3)
     want = F.conv2d(x, weight, stride=2, padding=1)
     zeros = np.zeros((2, 18, *want.shape[2:]))
@@ -260,7 +271,7 @@ INPUTS = ("x:float32[1,3,16,16]", "boxes:float32[n,4]", "scores:float32[n]")
 
 @pytest.mark.long
 def test_files_are_read_where_torchvision_is_missing(tmp_path: Path) -> None:
-    """In processes of their own: what is declared once is known to all tests of a process."""
+    """These run in processes of their own, because a declared operator is known to all tests of a process."""
     (tmp_path / "make.py").write_text(MAKE)
     commands = [[str(tmp_path / "make.py"), str(tmp_path)]]
     for file, given in (("head.pt", INPUTS), ("head.pt2", ())):

@@ -1,4 +1,4 @@
-"""Depthwise convolutions of the reference run are PyTorch's own, which convolves one channel after another."""
+"""Depthwise convolutions of the reference run equal PyTorch's own, which convolves one channel after another."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from convert.frontends.pytorch.runner.run import all_in_double
         ((2, 12, 17, 9), {"kernel_size": 3, "padding": "same"}),
         ((2, 12, 17, 9), {"kernel_size": (2, 4), "stride": (1, 3), "padding": (1, 0), "dilation": (3, 1)}),
         ((1, 12, 7, 5, 6), {"kernel_size": (1, 3, 2), "padding": (0, 2, 1), "stride": 2}),
-        ((2, 12, 150, 150), {"kernel_size": 3}),  # a channel is more than a core keeps
+        ((2, 12, 150, 150), {"kernel_size": 3}),  # a channel is larger than a core's cache
     ],
 )
 @pytest.mark.parametrize("each", [1, 3])
 def test_each_channel_is_convolved_with_its_own_kernels(
     dims: tuple[int, ...], options: dict[str, Any], each: int, bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Which kernel ran is recorded: on processors with AVX-512 the two may give equal bits.
+    # Which kernel ran is recorded, because on processors with AVX-512 the two may give equal bits.
     own = Mock(wraps=float64_convolution._depthwise)
     monkeypatch.setattr(float64_convolution, "_depthwise", own)
     kind = {3: torch.nn.Conv1d, 4: torch.nn.Conv2d, 5: torch.nn.Conv3d}[len(dims)]

@@ -21,7 +21,7 @@ RNG = np.random.default_rng(0)
 
 
 class Halved(nn.Module):
-    """A loop whose body has a constant that is said to be float32."""
+    """A loop whose body has a constant with the explicit dtype float32."""
 
     def forward(self, x: torch.Tensor) -> Any:
         half = torch.tensor(0.5, dtype=torch.float32)
@@ -37,7 +37,7 @@ BODIES: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-QUICK = ("cond", "while_loop")  # PyTorch compiles what it is compared with for seconds
+QUICK = ("cond", "while_loop")  # PyTorch compiles the reference, which takes seconds
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.long) for n in BODIES])

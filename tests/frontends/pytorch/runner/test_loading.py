@@ -1,4 +1,4 @@
-"""An exported program is loaded once for its runs in both precisions, where nothing of the first is left in it."""
+"""An exported program is loaded once for its runs in both precisions, if the first run leaves no trace in it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 import torch
 from convert.frontends.pytorch.runner import run as runner
 
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 
 class Scaled(torch.nn.Module):
-    """Thirds, which float32 and float64 hold differently."""
+    """Multiplies by thirds, which float32 and float64 round differently."""
 
     def __init__(self, third: float) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Scaled(torch.nn.Module):
 
 
 class Counting(torch.nn.Module):
-    """A state that no input gives."""
+    """Has a state that no input sets."""
 
     count: torch.Tensor
 
@@ -40,7 +40,7 @@ class Counting(torch.nn.Module):
 
 
 class Training(torch.nn.Module):
-    """A batch norm that keeps statistics, of which its operator says nothing."""
+    """A batch norm that keeps statistics, which its operator does not declare."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def test_a_program_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(loads) == 1
     np.testing.assert_array_equal(run(path, "float64"), x.astype(np.float64) / 3)
     np.testing.assert_array_equal(run(path, "float32"), x / np.float32(3))
-    assert len(loads) == 3  # a program in float64 is not used again
+    assert len(loads) == 3  # a program in float64 is not cached
 
     save(Scaled(2.0), path)
     np.testing.assert_array_equal(run(path, "float64"), x.astype(np.float64) * 2 / 3)

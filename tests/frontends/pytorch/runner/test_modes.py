@@ -1,4 +1,4 @@
-"""A TorchScript target runs in the mode that it was saved in, as whoever loads it runs it."""
+"""A TorchScript target runs in the mode in which it was saved, as its users run it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import convert
-from convert.verdict import FAIL, PASS
+from convert.outcome.verdict import FAIL, PASS
 
 
 class Doubling(nn.Module):

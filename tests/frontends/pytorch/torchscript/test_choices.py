@@ -1,4 +1,4 @@
-"""Modules of a list that TorchScript indexes at a place which only the run tells."""
+"""Module lists that TorchScript indexes at a run-time index."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Router(nn.Module):
 
 
 class Rounds(nn.Module):
-    """As many steps as there are rows: a Loop whose body takes one of the layers."""
+    """As many steps as there are rows: a Loop whose body uses one of the layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Rounds(nn.Module):
 
 
 class Experts(nn.Module):
-    """Each row is written by the expert that its gate takes."""
+    """Each row is computed by the expert that its gate selects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Counter(nn.Module):
 
 
 class Counters(nn.Module):
-    """The layers have states: only that of the one which is taken changes, once for each of two calls."""
+    """The layers have states: only the selected layer's state changes, once for each of two calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Raising(nn.Module):
 
 
 class Partial(nn.Module):
-    """One of the layers only raises: what is left is what the others do."""
+    """One of the layers only raises an exception, so the result is that of the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class Past(nn.Module):
 
 
 def test_place_that_has_no_module_is_refused() -> None:
-    """PyTorch counts no places from the end here: the program fails, and so does reading it."""
+    """PyTorch does not count indices from the end here: the program fails, and so does reading it."""
     program = scripted(Past())
     with pytest.raises(RuntimeError, match="field with name '-1'"):
         program(torch.rand(1, 4))

@@ -1,4 +1,4 @@
-"""A program whose loops have no end is ended, in a program of the user's too; others give what they give."""
+"""A program whose loops never end is stopped, also inside the user's program; others give their results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Inner(nn.Module):
 
 
 class Outer(nn.Module):
-    """Calls a method with loops; gives a tuple and keeps a count."""
+    """Calls a method with loops; returns a tuple and keeps a count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ def test_a_file_without_end_is_a_limit_that_was_passed(
     monkeypatch.setattr(limits, "TORCHSCRIPT_RUN_SECONDS", 0.2)
     torch.jit.script(kind().eval()).save(tmp_path / "m.pt")
     waiting = threading.Event()
-    other = threading.Thread(target=waiting.wait)  # so that this process is not the reading's alone
+    other = threading.Thread(target=waiting.wait)  # so that other threads run in this process too
     other.start()
     began = time.monotonic()
     try:

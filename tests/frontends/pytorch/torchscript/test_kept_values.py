@@ -1,4 +1,4 @@
-"""TorchScript programs whose lists, dicts, objects and numbers once lost or changed what they hold."""
+"""TorchScript programs whose lists, dicts, objects and numbers were once converted with wrong contents."""
 
 # ruff: noqa: UP006, UP035  (the language that is tested is no Python)
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Narrowed(nn.Module):
 
 
 def test_autocast_narrows_what_it_narrows_in_pytorch() -> None:
-    """onnxruntime has no product of bfloat16 on the CPU: ONNX's evaluator runs it."""
+    """onnxruntime has no bfloat16 product on the CPU, so ONNX's evaluator runs it."""
     module = scripted(Narrowed())
     proto = ir.to_proto(converted(module, "x:float32[3,4]"))
     got = ReferenceEvaluator(proto).run(None, {"x": X[0].numpy()})

@@ -1,4 +1,4 @@
-"""Lists of TorchScript programs whose length the data decides, and pieces of tensors."""
+"""Lists of TorchScript programs whose length depends on data, and pieces of tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NONE = (torch.zeros(0, 4),)
 
 
 class Both(nn.Module):
-    """Steps there and back over the rows of a sequence, as layers written out are."""
+    """Steps forward and backward over the rows of a sequence, like unrolled layers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ def rows(x, w):
 
 
 def test_loop_over_rows() -> None:
-    """The pair of the ONNX talk: converted once, right for 3 rows, 2 and none."""
+    """The pair of loops from the ONNX talk: converted once, right for 3 rows, 2 and none."""
     program = torch.jit.script(rows)
     model = converted(program, "x:float32[rows,2,3]", "w:float32[3,3]")
     assert "Loop" in kinds(model)

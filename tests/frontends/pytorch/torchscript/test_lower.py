@@ -1,4 +1,4 @@
-"""TorchScript programs, traced and scripted: each is run by TorchScript itself and, converted, by onnxruntime."""
+"""TorchScript programs, traced and scripted: run by TorchScript itself and, converted, by onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from convert.frontends.pytorch.torchscript.inputs import recorded_inputs
 from torch import nn
 
 from convert.errors import UsageError
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.torchscript_tools import FIXTURES, agree, converted, kinds, scripted
 
 # -- the fixtures ------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_the_constants_of_a_frozen_module_are_widened_too(tmp_path: Path) -> Non
 
 
 class Training(nn.Module):
-    """A branch on a constant: dropout and batch statistics stay out."""
+    """A branch on a constant: dropout and batch statistics are left out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Nested(nn.Module):
 
 
 class Containers(nn.Module):
-    """Lists and tuples, built, read, sliced, unpacked."""
+    """Lists and tuples that are built, read, sliced and unpacked."""
 
     def forward(self, x, y):
         parts: list[torch.Tensor] = []
@@ -186,7 +186,7 @@ class Optionals(nn.Module):
 
 
 class Dynamic(nn.Module):
-    """A branch on data, which writes in both or one of its sides."""
+    """A branch on data, which writes on both sides or on one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ def optional_carried(x):
 
 
 class Decoder(nn.Module):
-    """A state that is None before the first step, and a step that may never be found."""
+    """A decoder whose state is None before the first step, with a stop condition that may never be true."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What TorchScript programs do with values that are known at run time only, and that a graph cannot: it is refused."""
+"""TorchScript programs are refused if they use run-time values in ways that a graph cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from convert.errors import Unsupported
 from convert.graph.metadata import DIMS_KEY
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.torchscript_tools import agree, converted, session
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import convert.api
 from convert.errors import Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.pytorch_tools import noise
 from tests.support.torchscript_tools import converted, kinds, scripted, session
 
@@ -32,7 +32,7 @@ class Inner(nn.Module):
 
 
 class Counts(nn.Module):
-    """Writes in place to a buffer, counts in integers, and has a part with state of its own."""
+    """Writes in place to a buffer, counts in integers, and has a submodule with its own state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Counts(nn.Module):
 
 
 class Branches(nn.Module):
-    """Writes as the data decide, and once a step of a loop."""
+    """Writes depending on data, and once in each step of a loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Branches(nn.Module):
 
 
 class Stream(nn.Module):
-    """A recurrent layer that remembers, and may be told to forget."""
+    """A recurrent layer that keeps its state, and may be told to reset it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Stream(nn.Module):
 
 
 class Resets(nn.Module):
-    """Assigns to attributes in branches, another one in each, before anything has read them."""
+    """Assigns to attributes in branches, to another one in each, before anything has read them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ def test_what_forward_only_leaves_behind_is_no_state() -> None:
 
 
 class Remembers(nn.Module):
-    """What it remembers is None before its first call, in whose place it takes its input, times `scale`."""
+    """Its state is None before the first call, which uses the input times `scale` instead."""
 
     def __init__(self, scale: float) -> None:
         super().__init__()
@@ -221,7 +221,7 @@ def test_zeros_do_for_state_that_is_none_where_the_first_call_is_the_same_with_t
     report = convert.api.convert(module, "onnx", tmp_path / "m.onnx", inputs="x:float32[2,4]")
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
-    assert any("last is None until the first call: zeros of [2, 4]" in note for note in report.notes)
+    assert any("last is unset until the first call" in note and "zeros of [2, 4]" in note for note in report.notes)
     assert module.last is None
     run = session(converted(module, "x:float32[2,4]"))
     state = {"last": np.zeros((2, 4), np.float32), "first": np.zeros((2, 1), np.float32)}
@@ -233,7 +233,7 @@ def test_zeros_do_for_state_that_is_none_where_the_first_call_is_the_same_with_t
 
 @pytest.mark.parametrize(("scale", "spec"), [(0.5, "x:float32[2,4]"), (0.0, "x:float32[n,4]")])
 def test_state_that_is_none_is_refused_before_the_first_call_and_converted_after_it(scale: float, spec: str) -> None:
-    """Where zeros give something else, or have another shape for another length. The call may record gradients."""
+    """Such states would differ with zeros, or have another shape for another length. The call may record gradients."""
     module = torch.jit.script(Remembers(scale))
     with pytest.raises(Unsupported, match="last is None before forward") as error:
         convert.to_onnx(module, spec, verify=False)

@@ -1,4 +1,4 @@
-"""Scripted modules as users write them: post-processing, searches over beams, masks, dicts, strings, classes."""
+"""Scripted modules as users write them: post-processing, beam searches, masks, dicts, strings, classes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DetectEach(nn.Module):
 
 
 class Suppress(nn.Module):
-    """Overlapping boxes, suppressed by hand."""
+    """Overlapping boxes, suppressed by a loop of the module."""
 
     def forward(self, boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
         order = scores.argsort(descending=True)
@@ -162,7 +162,7 @@ class Collapse(nn.Module):
 
 
 class Masked(nn.Module):
-    """Attention over sequences of given lengths, with an argument that may be left out."""
+    """Attention over sequences of given lengths, with an optional argument."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -373,6 +373,6 @@ class Removed(nn.Module):
 
 
 def test_changes_of_containers_are_never_ignored() -> None:
-    """What has no rule is an error, not a dict that stays as it was."""
+    """A method without a rule is an error; the dict is not silently left unchanged."""
     with pytest.raises(Unsupported, match="popitem"):
         converted(scripted(Removed()), "x:float32[n]")

@@ -1,4 +1,4 @@
-"""Writes of TorchScript programs, and what of them cannot be converted."""
+"""In-place writes of TorchScript programs, and those that cannot be converted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from convert.errors import BadInput, ConvertError, Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.torchscript_tools import agree, converted, scripted
 
 # -- writes ------------------------------------------------------------------------------------------------------------

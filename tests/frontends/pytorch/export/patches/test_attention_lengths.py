@@ -1,4 +1,4 @@
-"""A capture knows that attention has as many values as keys, in every kernel that PyTorch infers shapes with."""
+"""Capture knows that attention has as many values as keys, in every kernel with which PyTorch infers shapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Attention(torch.nn.Module):
     ids=["rank 3", "rank 4", "rank 5", "grouped heads"],
 )  # fmt: skip
 def test_keys_and_values_have_one_length(leading: tuple[str, str], options: dict[str, Any]) -> None:
-    """Lengths that the user calls differently are one dim of the contract, whatever the rank."""
+    """Lengths to which the user gives different names become one dim, for any rank."""
     module = Attention(**options, enable_gqa=leading[0] != leading[1])
     dims = zip("qkv", (leading[0], leading[1], leading[1]), ("n", "m", "l"), strict=True)
     report = convert.inspect(module, inputs=[f"{name}:float32[{lead},{length},8]" for name, lead, length in dims])

@@ -1,4 +1,6 @@
-"""Checks on data that only raise are left out of a capture and said; what decides on more is refused with its line."""
+"""Checks on data that only raise are left out of a capture, with a note; decisions on anything else are refused with
+their line.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import torch
 from torch import nn
 
 from convert.errors import Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.pytorch_tools import Calling, agrees, noise, read
 
 
@@ -132,7 +134,7 @@ def chooses(x: torch.Tensor) -> None:
 
 def goes_on(x: torch.Tensor) -> None:
     while x.abs().max() > 1:
-        x /= next(iter([2]))  # which TorchScript does not compile
+        x /= next(iter([2]))  # TorchScript does not compile this
 
 
 def counts_one_way(x: torch.Tensor) -> None:
@@ -223,7 +225,7 @@ class Placed(nn.Module):
 
 
 def test_a_size_that_only_decides_where_a_tensor_lies_is_no_bound() -> None:
-    """diffusers' Upsample2D asks that of a batch."""
+    """diffusers' Upsample2D makes this check on the batch size."""
     model = read(Placed(64), "x:float32[batch,2,3]")
     assert json.loads(model.metadata_props["convert.dims"]) == {"batch": [1, None]}
     assert "convert.guards" not in model.metadata_props

@@ -1,4 +1,4 @@
-"""Which conditions only decide where a tensor lies, as read off the source of what asks."""
+"""Conditions that only decide about memory layout, found in the source of the code that asks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def lines_of_each(path: Path) -> set[int]:
-    """Those that are found in each function by itself."""
+    """Return the lines found by looking at each function alone."""
     whole = compile(path.read_text(), str(path), "exec")
     return {line for code in codes(whole) if code.co_name != "<module>" for line in _lines_of(code)}
 

@@ -1,4 +1,6 @@
-"""torchvision's detectors: what replaces their loops over boxes gives what they give, for any number of boxes."""
+"""The replacements for loops over boxes in torchvision's detectors return the original results, for any number of
+boxes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers whose shapes are inferred while a program is captured: the same as what PyTorch finds by decomposing them."""
+"""Layers whose shapes are inferred during capture: the same shapes as PyTorch finds by decomposing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Batched(nn.Module):
-    """Every row by itself, under a transformation of functorch."""
+    """Calls the layer on every row separately, under a transformation of functorch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Batched(nn.Module):
 
 
 class Looped(nn.Module):
-    """The same layer in the body of a loop, whose graph PyTorch traces by itself."""
+    """Calls the same layer in the body of a loop, whose graph PyTorch traces separately."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,9 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 
 
 def facts(module: nn.Module, x: Tensor) -> list[Any]:
-    """Operator, shape, strides and dtype of every node, those of regions too, and the conditions on sizes."""
+    """Return operator, shape, strides and dtype of every node, including those of regions, and the conditions on
+    sizes.
+    """
     with torch.no_grad():
         program = export_program(module.eval(), (x,), None, ({0: torch.export.Dim.AUTO},) if x.dim() > 1 else None)
     found: list[Any] = [sorted(getattr(program, "_guards_code", None) or [])]
@@ -97,7 +99,7 @@ def test_inferred_as_decomposed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_ordinary_layers_are_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The three rules do answer: a change in PyTorch that keeps them from being asked would only show as time."""
+    """The three rules are used: if a change in PyTorch bypassed them, only the time would show it."""
     answered = []
     for rule in ("_linear", "_layer_norm", "_batch_norm"):
         before = getattr(fast_shapes, rule)

@@ -1,4 +1,4 @@
-"""Loops over `nonzero()`, for every combination of places that have a hit."""
+"""Loops over `nonzero()`, for every combination of positions with a hit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 4
 
 
 class Experts(nn.Module):
-    """As transformers has it today: weights in one tensor, and a place that is no expert."""
+    """As in transformers today: weights in one tensor, and a position that is no expert."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Experts(nn.Module):
 
 
 class Layers(nn.Module):
-    """As transformers had it: a list of modules that a tensor indexes."""
+    """As in earlier transformers: a list of modules that a tensor indexes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Layers(nn.Module):
 
 
 class Named(nn.Module):
-    """As Switch Transformers has it: experts by name, and a router that is cast to the dtype that it has."""
+    """As in Switch Transformers: experts by name, and a router that is cast to the dtype that it has already."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Places(Layers):
 
 @pytest.mark.parametrize("make", [Experts, Layers, Named, Numbers, Places])
 def test_experts_in_use(make: type[nn.Module]) -> None:
-    """No If: experts that are not in use have no tokens, and add nothing."""
+    """There is no If, because unused experts have no tokens and add nothing."""
     torch.manual_seed(0)
     module = make().eval()
     model = convert.to_onnx(module, torch.randn(2, 5, 8), verify=False)

@@ -1,4 +1,4 @@
-"""Numbers that forward takes out of a module's constants, which torch.export forgets: against the module itself."""
+"""Numbers that forward reads from a module's constants, which torch.export forgets: compared with the module itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.pytorch_tools import agrees, noise, read, shape_of
 
 
 class Reads(nn.Module):
-    """Its strides are neither weights nor buffers, as in Ultralytics' detectors."""
+    """A module whose strides are neither weights nor buffers, as in Ultralytics' detectors."""
 
     def __init__(self, function: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Distributions whose matrices PyTorch checks: what is captured, and what the exchanged checks say."""
+"""Distributions whose matrices PyTorch checks: what is captured, and the results of the replaced checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.pytorch_tools import agrees, noise, read
 
 
 class Prior(nn.Module):
-    """How likely each row is, by a matrix that a network gives and by one that is constant."""
+    """Returns log-likelihoods of rows, with a computed and with a constant covariance matrix."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Pools along lines and maps of any size, in windows of fixed lengths and of those of whole dims."""
+"""1-D and 2-D pools of any size, with windows of fixed lengths and of the length of a dim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Repeated blocks are captured once: the program is the one of a capture in full, and what only looks alike is not."""
+"""Repeated blocks are captured once: the program equals that of a full capture, and blocks that only look alike are
+captured.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ LATER: list[Tensor] = []
 
 
 class Block(nn.Module):
-    """A layer that notes that it runs, with its place in the stack, which it has no use for."""
+    """A layer that records that it runs, with its position in the stack, which it does not use otherwise."""
 
     def __init__(self, place: int) -> None:
         super().__init__()
@@ -36,7 +38,7 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """The blocks one after another."""
+    """Calls the blocks one after another."""
 
     def __init__(self, block: Callable[[int], nn.Module], count: int = COUNT) -> None:
         super().__init__()
@@ -51,7 +53,7 @@ class Network(nn.Module):
 
 
 def exported(module: nn.Module, x: Tensor) -> tuple[ExportedProgram, list[int]]:
-    """The program, and the places of the blocks that were run for it."""
+    """Return the program, and the positions of the blocks that were run for it."""
     CAPTURED.clear()
     with torch.no_grad():
         program = capture.export_program(module, (x,), None, ({0: Dim.AUTO, 1: Dim.AUTO},))
@@ -60,7 +62,7 @@ def exported(module: nn.Module, x: Tensor) -> tuple[ExportedProgram, list[int]]:
 
 @contextmanager
 def in_full() -> Iterator[None]:
-    """Inside, every block is captured."""
+    """Context manager: every block is captured inside."""
     fewest, repeats.FEWEST = repeats.FEWEST, 1000
     try:
         yield
@@ -69,7 +71,7 @@ def in_full() -> Iterator[None]:
 
 
 def described(program: ExportedProgram) -> list[Any]:
-    """Operators, what they read, what they give and which module they came from; names may be counted otherwise."""
+    """Return operators, their inputs, their results and their modules; names may be numbered differently."""
     found = []
     places = {node: place for place, node in enumerate(program.graph.nodes)}
     for node in places:
@@ -82,9 +84,9 @@ def described(program: ExportedProgram) -> list[Any]:
 
 
 def check(module: nn.Module, captured: list[int] | None) -> None:
-    """The program computes what the module does at other sizes too, and is the one of a capture in full.
+    """Assert that the program computes the module's results at other sizes too, and equals that of a full capture.
 
-    captured: the places of the blocks that are to be run, None for all of them and more.
+    captured: the positions of the blocks that should be run, None for all of them and more.
     """
     module.eval()
     for p in module.parameters():
@@ -127,7 +129,7 @@ class MaskedBlock(Block):
 
 
 class TiedBlock(Block):
-    """All blocks have one weight in common."""
+    """All blocks share one weight."""
 
     shared = nn.Parameter(torch.randn(SIZE, SIZE))
 
@@ -145,7 +147,7 @@ class Dropping(Block):
 
 
 class Asking(Block):
-    """One of the blocks asks something about a size and has no use for it, as PyTorch does where a cache is empty."""
+    """One block queries a size without using it, as PyTorch does when a cache is empty."""
 
     def compute(self, x: Tensor) -> Any:
         y = super().compute(x)
@@ -173,7 +175,7 @@ def test_the_first_two_and_the_last_are_captured(network: Callable[[], nn.Module
 
 @pytest.mark.slow
 def test_attention_of_pytorch() -> None:
-    """Sizes that only the first blocks ask for are captured with these."""
+    """Sizes that only the first blocks query are captured with these blocks."""
 
     class Encoder(nn.Module):
         def __init__(self) -> None:
@@ -200,7 +202,7 @@ class ReadsPlace(Block):
 
 
 class Growing(Block):
-    """Blocks that differ by a number that is no whole one."""
+    """Blocks that differ by a number that is no integer."""
 
     def __init__(self, place: int) -> None:
         super().__init__(place)
@@ -211,7 +213,7 @@ class Growing(Block):
 
 
 class Collecting(Block):
-    """Hands values on by a global list."""
+    """Passes values on through a global list."""
 
     def compute(self, x: Tensor) -> Any:
         y = self.inner(x)
@@ -235,7 +237,7 @@ class Counter:
 
 
 class Counting(Block):
-    """Asks an object that all blocks share."""
+    """Queries an object that all blocks share."""
 
     counter = Counter()
 
@@ -248,14 +250,14 @@ class Counting(Block):
 
 
 class LastIsOther(Block):
-    """Differs for the last block by what nothing but a global list tells."""
+    """Differs in the last block only by the content of a global list."""
 
     def compute(self, x: Tensor) -> Any:
         return super().compute(x) * (2.0 if CAPTURED[-1] == COUNT - 1 else 1.0)
 
 
 class Taking(Block):
-    """Changes a dict that it is called with."""
+    """Changes a dict that is passed to it."""
 
     def compute(self, x: Tensor, state: dict[str, Tensor]) -> Any:
         y = self.inner(x)
@@ -275,7 +277,7 @@ class Handing(Network):
 
 
 class Writing(Block):
-    """Writes to what it is called with."""
+    """Writes to a tensor that is passed to it."""
 
     def compute(self, x: Tensor) -> Any:
         y = x.clone()
@@ -290,7 +292,7 @@ class Hooked(Block):
 
 
 class Constant(Block):
-    """Has a tensor that is neither parameter nor buffer."""
+    """A module with a tensor that is neither parameter nor buffer."""
 
     def __init__(self, place: int) -> None:
         super().__init__(place)

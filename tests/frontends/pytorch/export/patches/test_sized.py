@@ -1,4 +1,4 @@
-"""Functions of sizes that are dynamic, at sizes other than those that they were captured with."""
+"""Functions of dynamic sizes, at other sizes than those of the capture."""
 
 from __future__ import annotations
 

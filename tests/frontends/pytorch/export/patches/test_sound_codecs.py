@@ -1,4 +1,4 @@
-"""Codecs of sound of transformers, whose paddings are tensors of one number, against transformers itself."""
+"""Audio codecs of transformers, whose paddings are tensors of one number, against transformers itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ transformers: Any = pytest.importorskip("transformers", reason="the codecs are t
 
 
 class Padded(nn.Module):
-    """A convolution that pads as transformers' does."""
+    """A convolution that pads like those of transformers."""
 
     def __init__(self) -> None:
         super().__init__()

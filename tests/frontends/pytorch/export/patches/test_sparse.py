@@ -1,4 +1,4 @@
-"""Sparse tensors that a module keeps: dense in the graph, and as they were in the module."""
+"""Sparse tensors in a module: dense in the graph, and unchanged in the module."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_the_length_of_a_sequence_is_dynamic(name: str) -> None:
 
 
 class Masked(Ids):
-    """The same with a mask, which transformers leaves out where a token is alone."""
+    """The same with a mask, which transformers leaves out for a single token."""
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         found: torch.Tensor = self.inner(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state

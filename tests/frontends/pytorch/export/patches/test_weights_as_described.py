@@ -1,4 +1,4 @@
-"""Weights that are described to a capture unwatched are described as PyTorch describes them."""
+"""Weights that are described to a capture without watchers are described as PyTorch describes them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Calls(TorchFunctionMode):
 
 
 class Own(torch.Tensor):
-    """A tensor that says what it is by functions of its own."""
+    """A tensor that describes itself by its own functions."""
 
 
 def described(tensor: torch.Tensor) -> tuple[Any, int]:
-    """What a capture knows of `tensor`, and how many calls a mode saw meanwhile."""
+    """Return the properties that a capture knows of `tensor`, and the number of calls that a mode saw."""
     with Calls() as calls, FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as mode:
         fake = mode.from_tensor(tensor)
     known = (type(fake), fake.shape, fake.stride(), fake.storage_offset(), fake.dtype, fake.device, fake.requires_grad)

@@ -1,4 +1,4 @@
-"""Modules in halves are written in float32 to targets that lack these; narrower forms start from there."""
+"""float16 and bfloat16 modules become float32 for targets that lack these dtypes; narrow formats start from there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 import convert
-from convert.verdict import PASS
+from convert.outcome.verdict import PASS
 
 
 class Block(nn.Module):
-    """An attention of one head and a gated layer, as decoders have them, with a constant of its own dtype."""
+    """A single-head attention and a gated layer, as in decoders, with a constant of its own dtype."""
 
     def __init__(self) -> None:
         super().__init__()

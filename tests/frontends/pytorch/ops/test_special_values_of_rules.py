@@ -1,6 +1,6 @@
-"""Rules of the PyTorch frontend at the edge: infinities, NaN, limits of integers, no elements.
+"""Rules of the PyTorch frontend on special values: infinities, NaN, limits of integers, no elements.
 
-Rows of what went wrong there; tests/suites/special_values.py feeds such values to every row of the other tables.
+These rows were wrong once; tests/suites/special_values.py runs every row of the other tables on such values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ SQUARE = np.array([[2.0, 1.0, 0.5], [0.0, 3.0, 1.0], [1.0, 0.0, 1.5]], np.float3
 
 
 def divisions(dtype: type) -> tuple[np.ndarray, np.ndarray]:
-    """The limits of a dtype by small numbers; not the least by −1, which the processor refuses."""
+    """Return divisions of the limits of a dtype by small numbers; not of the least by −1, which the processor
+    refuses.
+    """
     bounds = np.iinfo(dtype)
     pairs = [
         (a, b) for a in (bounds.min, bounds.min + 1, bounds.max, bounds.max - 1, 0, 7) for b in (3, 2, 7, 1, -3, -2)

@@ -1,4 +1,4 @@
-"""Lengths that no layer and no user tells are dynamic where forward takes others; a note says which are not."""
+"""Lengths that neither a layer nor the user states are dynamic if forward accepts others; a note names the rest."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_a_length_that_is_fixed_is_in_a_note_with_the_option_that_sets_it(tmp_pa
 
 
 class Texts(nn.Module):
-    """Token ids beside the table of their embeddings."""
+    """Token ids, and the table of their embeddings."""
 
     def forward(self, ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
         return nn.functional.embedding(ids, table).mean(1)
 
 
 class Edges(nn.Module):
-    """A sum over the edges of a graph."""
+    """A module that sums over the edges of a graph."""
 
     def forward(self, edges: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(nodes).index_add(0, edges[1], nodes[edges[0]])
