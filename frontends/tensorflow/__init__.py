@@ -1,4 +1,6 @@
-"""The TensorFlow frontend: SavedModels, frozen graphs and Keras models to the shared graph, without running them."""
+"""The TensorFlow frontend: reads SavedModels, frozen graphs and Keras models into the shared graph, without running
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from .differences import DIFFERENCES
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Node, Report
-    from convert.source import Source
+    from convert.outcome.report import Node, Report
+    from convert.request.options import Options
+    from convert.request.source import Source
 
-    from .rules import tf_op as tf_op  # as type checkers do not see through __getattr__
+    from .rules import tf_op as tf_op  # type checkers do not look into __getattr__
 
 KINDS = {
     "savedmodel": "a SavedModel folder of TensorFlow 1 or 2, parsed without loading it",
@@ -38,7 +40,7 @@ READS = {
 
 
 def claims(thing: Any) -> str | None:
-    """The kind of an object in memory, told by the names of its classes."""
+    """Return the kind of an object in memory, by the names of its classes; None for other objects."""
     names = {f"{c.__module__.partition('.')[0]}.{c.__name__}" for c in type(thing).__mro__}
     if names & {"keras.Model", "keras.Sequential", "tf_keras.Model"}:
         return "keras-object"
@@ -56,14 +58,14 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def names_operator(operator: str) -> bool:
-    """Whether TensorFlow has an operator of this name."""
+    """Return whether TensorFlow has an operator of this name."""
     from .graph import opdefs
 
     return opdefs.find(operator) is not None
 
 
 def skeleton(operator: str) -> str:
-    """The beginning of a rule for `operator`, by TensorFlow's own schema of it."""
+    """Return the first lines of a rule for `operator`, made from TensorFlow's schema."""
     from convert.rules.skeleton import skeleton as written
 
     from . import ops  # noqa: F401  (fills the table)
@@ -76,7 +78,9 @@ def skeleton(operator: str) -> str:
 
 
 def list_nodes(source: Source, options: Options) -> list[Node] | None:
-    """The nodes of a frozen graph or a checkpoint's, by the names that `--outputs` takes; None of any other kind."""
+    """Return the nodes of a frozen graph or a checkpoint's graph, by the names for `--outputs`; None for other
+    kinds.
+    """
     if source.kind not in READS["outputs"]:
         return None
     from .files.listing import list_nodes
@@ -85,17 +89,17 @@ def list_nodes(source: Source, options: Options) -> list[Node] | None:
 
 
 def prepare(source: Source, options: Options) -> None:
-    """Start TensorFlow's threads, which are all of the program's, if reading a file makes it work."""
+    """Start TensorFlow's threads, which the whole program shares, if reading the file runs TensorFlow."""
     if source.kind in ("keras", "keras-h5"):
-        from .common.start_tensorflow import import_tensorflow
+        from convert.runtimes.start_tensorflow import import_tensorflow
 
         tf = import_tensorflow()
-        tf.function(tf.identity)(tf.zeros([]))  # those of devices, and those that run what was traced
+        tf.function(tf.identity)(tf.zeros([]))  # devices start threads, and so do traced functions
 
 
 def preload() -> None:
-    """Import what reading and running take, without starting a thread: warm workers are forked after it."""
-    from .common.start_tensorflow import import_tensorflow
+    """Import the modules needed to read and run, without starting a thread, because warm workers fork afterwards."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
     from . import ops, reader, walker  # noqa: F401
@@ -104,8 +108,10 @@ def preload() -> None:
 
 
 def operators() -> Iterable[Operator]:
-    """Every operator with a rule, and the declared gaps with their reasons; TensorFlow Lite's as `tflite::ADD`."""
-    from convert.differences import reasons_by_operator
+    """Yield every operator with a rule, and the declared gaps with their reasons; TensorFlow Lite's as
+    `tflite::ADD`.
+    """
+    from convert.runtimes.differences import reasons_by_operator
 
     from .graph.control_flow_v1 import OPERATORS
     from .lite import ops as lite_ops  # noqa: F401  (fills the table)
@@ -121,5 +127,5 @@ def operators() -> Iterable[Operator]:
     yield from (Operator(f"tflite::{name}", reason) for name, reason in sorted(tflite_op.gaps.items()))
 
 
-# The decorator for rules of one's own; its old name stays for one release.
+# The decorator for custom rules. Its old name stays for one release.
 __getattr__ = lazy_attributes(__name__, {"tf_op": ".rules"}, renamed={"node": "tf_op"})

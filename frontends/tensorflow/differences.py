@@ -1,8 +1,10 @@
-"""What TensorFlow's kernels (2.21, on the CPU) compute otherwise than what they are read as, at the edge of numbers."""
+"""Where TensorFlow's kernels (2.21, on the CPU) differ, at limits of number ranges, from the graph as which they are
+read.
+"""
 
 from __future__ import annotations
 
-from convert.differences import Difference
+from convert.runtimes.differences import Difference
 
 _SPECIAL = (
     *("Lgamma", "Digamma", "Polygamma", "Zeta", "Igamma", "Igammac", "Betainc", "Ndtri", "BesselI0", "BesselI1"),
@@ -19,7 +21,7 @@ DIFFERENCES = (
     ),
     Difference(
         ("ReduceLogSumExp",),
-        "TensorFlow passes over NaN and makes NaN of +∞",
+        "TensorFlow ignores NaN and makes NaN of +∞",
         integers=False,
         sources=("CumulativeLogsumexp",),
     ),
@@ -31,8 +33,8 @@ DIFFERENCES = (
     ),
     Difference(
         (),
-        "of matrices with NaN, infinities, or numbers whose squares are no float32, and of such as are not positive "
-        "definite for Cholesky, TensorFlow gives other numbers; float64 is converted",
+        "TensorFlow gives other numbers for matrices with NaN, infinities or squares beyond float32, and for those "
+        "that are not positive definite (Cholesky); float64 is converted",
         sources=("Cholesky", "Lu", "Qr"),
     ),
     Difference(
@@ -43,9 +45,9 @@ DIFFERENCES = (
     ),
     Difference((), "numbers from 2⁶³ on, and the sign of NaN, are written otherwise", sources=("AsString",)),
     Difference(
-        (), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", sources=("Dilation2D",), nonfinite=True
+        (), "TensorFlow ignores NaN; nothing but NaN or −∞ gives −3.4e38", sources=("Dilation2D",), nonfinite=True
     ),
-    Difference((), "TensorFlow passes over NaN", integers=False, sources=("ArgMax", "ArgMin"), nonfinite=True),
+    Difference((), "TensorFlow ignores NaN", integers=False, sources=("ArgMax", "ArgMin"), nonfinite=True),
     Difference(
         (),
         "which parts of a row with an infinity are NaN depends on its length",

@@ -1,4 +1,4 @@
-"""A model before it is lowered: a body, its library and variables, and the names that inputs and outputs shall have."""
+"""A model before lowering: a body, its library and variables, and the final names of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported, UsageError
 from convert.graph import Dim, Graph
 from convert.graph.inputs import Bounds, add_input, match_specs
-from convert.graph.metadata import DIMS_KEY, EXACT_KEY, LAYOUT_KEY, MODE_KEY, state_output
+from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY, MODE_KEY, state_output
 from convert.graph.tensors import SHORT_NAMES, dims_of
-from convert.options import DimSpec, InputSpec, Options
+from convert.graph.written_numbers import record_written_numbers
+from convert.numerics.complexes import Complex, split_parts, stack_parts
+from convert.outcome.report import Report
 from convert.passes.clean import drop_unused
-from convert.report import Report
+from convert.patterns.layers import find_layers
+from convert.request.options import DimSpec, InputSpec, Options
 
 from . import ops  # noqa: F401  (fills the table of rules)
-from .common.complexes import Complex, split_constant, split_parts, stack_parts
-from .common.decimal_constants import unrounded_number
+from .common.complexes import split_constant
 from .common.dims import NamingGraph
 from .common.unify_dims import name_input_dims, share_names
 from .graph.attributes import dtype_of
@@ -49,8 +50,8 @@ class ProgramInput:
 class Program:
     """`captured` are the arguments of `body` after the inputs; `buffer` is the file in which tensors were left.
 
-    `bodies` are functions beside those of the library. It is `cuttable` where the user may name a placeholder with a
-    default as one more input.
+    `bodies` are functions besides those of the library. If it is `cuttable`, the user may make a placeholder with a
+    default an input.
     """
 
     name: str
@@ -65,17 +66,17 @@ class Program:
     tables: LookupTables = field(default_factory=lambda: LookupTables({}, {}))
     cuttable: bool = False
     one_batch: bool = False
-    """Whether the first dims of all inputs are the batch, where they are open."""
+    """Whether dynamic leading dims of all inputs are the batch."""
     mode: str = ""
-    """Where the source has two ways of being run that differ, which of them this is."""
+    """Which way of running the source this is, if it has two that differ."""
 
 
 _DEPARTING = {"QuantizeV2", "Dequantize", "QuantizedAvgPool"}
-"""Operators that `runner.environment` chooses kernels for."""
+"""Operators that `runner.environment` selects kernels for."""
 
 
 def note_renamed(inputs: Collection[str], outputs: Iterable[str], report: Report) -> None:
-    """Tell which outputs have `_output` behind their name (`runner.names.distinct_names`)."""
+    """Note which outputs have `_output` appended to their name (`runner.names.distinct_names`)."""
     for name in outputs:
         if name.removesuffix("_output") in inputs and name.endswith("_output"):
             report.note(
@@ -85,14 +86,14 @@ def note_renamed(inputs: Collection[str], outputs: Iterable[str], report: Report
 
 
 def lower(program: Program, options: Options, report: Report) -> ir.Model:
-    """Write `program` as an ONNX graph. Raises as the frontend's `read` does."""
+    """Write `program` as an ONNX graph. Raises what the frontend's `read` raises."""
     walker = GraphWalker(rules, program.functions, program.variable, program.buffer, program.bodies, program.tables)
     body = structure_control_flow(program.body, walker.bodies)
     if departing := walker.check(body) & _DEPARTING:
         report.note(
-            f"{', '.join(sorted(departing))}: TensorFlow's oneDNN kernels, its default on processors with AVX-512 and "
-            "VNNI, can give other levels than documented, or none; the graph holds those of the kernels without oneDNN "
-            "(TF_ENABLE_ONEDNN_OPTS=0), and a file is verified against these",
+            f"{', '.join(sorted(departing))}: TensorFlow's oneDNN kernels can give other levels than documented, or "
+            "none. They are its default on processors with AVX-512 and VNNI. The graph holds the levels of the kernels "
+            "without oneDNN (TF_ENABLE_ONEDNN_OPTS=0), and a file is verified against these",
             code="kernel-numbers",
         )
     note_defaults(body, walker.functions_in(body), program.buffer, report, cuttable=program.cuttable)
@@ -100,7 +101,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     given = {i.name for i in program.inputs}
     note_renamed(given, program.outputs, report)
     taken = dict.fromkeys(set(program.outputs) - given, 0)
-    g.reserve(taken)  # by the outputs, whatever nodes are called
+    g.reserve(taken)  # named after the outputs, whatever the names of the nodes
     bounds: Bounds = {}
     specs = match_specs([i.name for i in program.inputs], options.inputs)
     shapes = name_input_dims({i.name: i.shape for i in program.inputs}, specs, one_batch=program.one_batch)
@@ -134,7 +135,8 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         describe_state(model, kept, report)
     drop_unused(model)
     share_names(model, specs, bounds, report)
-    record_exact_scalars(model)
+    record_written_numbers(model.graph.initializers.values())
+    find_layers(model)
     model.metadata_props[LAYOUT_KEY] = "nhwc"
     if program.mode:
         model.metadata_props[MODE_KEY] = program.mode
@@ -144,7 +146,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
 
 
 def _add_states(g: Graph, program: Program, walker: GraphWalker, body: FunctionBody, bounds: Bounds) -> list[Variable]:
-    """The variables that the program changes, each with an input of its own for the value that it has before."""
+    """Return the variables that the program changes, each with an input for its previous value."""
     captured = list(zip(body.arguments[len(program.inputs) :], program.captured, strict=True))
     states = walker.states(body, {name: c for name, c in captured if isinstance(c, Variable)})
     variables = [c.name for _, c in captured if isinstance(c, Variable)] + variable_names(program.body.nodes.values())
@@ -160,14 +162,6 @@ def _add_states(g: Graph, program: Program, walker: GraphWalker, body: FunctionB
     return states
 
 
-def record_exact_scalars(model: ir.Model) -> None:
-    """Say of every float32 scalar what it was written as, for the float64 run."""
-    for value in model.graph.initializers.values():
-        tensor = value.const_value
-        if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size == 1:
-            tensor.meta.setdefault(EXACT_KEY, np.array(unrounded_number(tensor.numpy().item())))
-
-
 _PARTS = {ir.DataType.COMPLEX64: "float32", ir.DataType.COMPLEX128: "float64"}
 
 
@@ -179,7 +173,7 @@ def _add_argument(
     bounds: Bounds,
     report: Report,
 ) -> ir.Value | Complex:
-    """A graph input; of a complex one, which is told in a note, both parts in a last dim of 2."""
+    """Add a graph input; a complex one has both parts in a last dim of 2, which is noted."""
     dtype = dtype_of(described.dtype)
     if dtype not in _PARTS:
         return add_described_input(g, described, shape, spec, bounds)
@@ -206,9 +200,9 @@ def _add_argument(
 def add_described_input(
     g: Graph, described: ProgramInput, shape: Sequence[Dim] | None, spec: InputSpec | None, bounds: Bounds
 ) -> ir.Value:
-    """A graph input as the program or, where it leaves something open, the user describes it; `bounds` grows.
+    """Add a graph input with the dims of the program, or else of the user; append bounds of dims to `bounds`.
 
-    `shape` is the program's, with the names of open dims.
+    `shape` is the program's, with names for open dims.
     """
     dtype = dtype_of(described.dtype)
     if dtype is None:

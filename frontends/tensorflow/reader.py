@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 
 from .program import Program, lower
 
 
 def read(source: Source, options: Options, report: Report) -> ir.Model:
-    """The shared graph of a TensorFlow or Keras model. Raises as `convert.plugin.Frontend.read` says."""
+    """Return the shared graph of a TensorFlow or Keras model. Raises what `convert.plugin.Frontend.read` says."""
     if source.kind == "tflite":
         from .lite.reader import read_lite
 

@@ -1,6 +1,6 @@
 """The operator table of the TensorFlow frontend: `@tf_op("LeakyRelu")` registers a rule under the NodeDef's op.
 
-Inputs are positional, attributes keyword, named as TensorFlow names them; of an operator that it does not ship the rule
+Inputs are positional, attributes keyword, named as in TensorFlow. A rule for an operator that TensorFlow does not ship
 gets every attribute of the node.
 
 >>> import onnx_ir as ir

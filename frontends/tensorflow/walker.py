@@ -1,4 +1,4 @@
-"""The walker: from a body of TensorFlow nodes to the shared graph, calls inlined, operators looked up in the table."""
+"""The walker: lowers a body of TensorFlow nodes to the shared graph, with calls inlined, by the rules of the table."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .common import complexes, shape_values
 from .graph import attributes, opdefs
 from .graph.function_body import FunctionBody, Node, Ref, body_from_function
 from .graph.lookup_tables import HANDLES, LookupTable, LookupTables
+from .graph.programs import check_programs
 from .graph.refused import CHANGES, refuse_state_changes, refuse_unsafe
 from .graph.state import StateAnalysis
 from .graph.variables import Variable
@@ -26,7 +27,7 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 _EFFECTS = ("NoOp", "Assert", "PrintV2", "DisableCopyOnRead", "ControlTrigger")
 PLUMBING = (*_CALLS, *_HANDLES, *HANDLES, *_EFFECTS, "Placeholder")
-"""Operators that the walker follows itself, or leaves behind because nothing comes out of them."""
+"""Operators that the walker handles itself, or drops because they have no result."""
 
 
 @dataclass
@@ -46,11 +47,11 @@ class GraphWalker:
     # -- before: what is there ------------------------------------------------------------------------------------
 
     def check(self, body: FunctionBody) -> set[str]:
-        """Raise for everything in `body`, and in what it calls, that cannot be lowered, all of it listed.
+        """Raise for everything in `body`, and in its callees, that cannot be lowered, with all of it listed.
 
         `UnsafeInput` for operators that touch files or run Python, `BadInput` for functions that call themselves or
-        expand beyond all bounds, `Unsupported` for operators without a rule and for changed state. Returns the
-        operators that will be lowered.
+        expand too far, `Unsupported` for operators without a rule and for state changes. Returns the operators that
+        will be lowered.
         """
         self._count(body, {}, ())
         lowered = self._reachable([body], self.order)
@@ -60,12 +61,23 @@ class GraphWalker:
         beside += [n for b in self._reachable(called, lambda b: list(b.nodes.values())) for n in b.nodes.values()]
         refuse_unsafe(seen + [(n.op, n.location) for n in beside])
         refuse_state_changes(beside)
-        self.rules.check(seen)
+        self._check_rules(seen, [n for b in lowered for n in self.order(b)])
         self.operators |= {operator for operator, _ in seen}
         return {operator for operator, _ in seen}
 
+    def _check_rules(self, seen: list[tuple[str, Location]], nodes: list[Node]) -> None:
+        """Raise one `Unsupported` for operators without a rule, in the programs of StableHLO among the nodes too."""
+        hint, problems = "", []
+        try:
+            self.rules.check(seen)
+        except Unsupported as error:
+            hint, problems = error.hint or "", list(error.problems)
+        problems += check_programs(nodes)
+        if problems:
+            raise Unsupported(problems=problems, hint=hint or "replace the operators in the model")
+
     def functions_in(self, body: FunctionBody) -> list[FunctionBody]:
-        """The functions that `body` calls, directly or not, each once."""
+        """Return the functions that `body` calls, directly or not, each once."""
         return self._reachable([body], self.order)[1:]
 
     def _is_plumbing(self, node: Node) -> bool:
@@ -79,7 +91,7 @@ class GraphWalker:
     def _reachable(
         self, bodies: Sequence[FunctionBody], nodes: Callable[[FunctionBody], list[Node]]
     ) -> list[FunctionBody]:
-        """`bodies` and all that their `nodes` call, each once."""
+        """Return `bodies` and all that their `nodes` call, each once."""
         found: dict[str, FunctionBody] = {}
         stack = list(bodies)
         while stack:
@@ -90,7 +102,7 @@ class GraphWalker:
         return list(found.values())
 
     def _count(self, body: FunctionBody, sizes: dict[str, int], path: tuple[str, ...]) -> int:
-        """How many nodes `body` expands to, counted before anything is expanded."""
+        """Return how many nodes `body` expands to, counted without expanding it."""
         if body.name in path:
             raise BadInput(f"function {body.name!r} calls itself")
         if len(path) > limits.TENSORFLOW_CALL_DEPTH:
@@ -106,25 +118,27 @@ class GraphWalker:
         return sizes[body.name]
 
     def order(self, body: FunctionBody) -> list[Node]:
-        """The nodes of `body` that are lowered, in order: what its results need, and what changes variables."""
+        """Return the nodes of `body` to lower, in order: those that its results need, and those that change
+        variables.
+        """
         if id(body) not in self.orders:
             effects = [n.name for n in (*body.live, *body.bystanders) if self._changes(n)]
             self.orders[id(body)] = body, body.ordered(effects) if effects else body.order
         return self.orders[id(body)][1]
 
     def _changes(self, node: Node) -> bool:
-        """Whether a node changes a variable, or calls what does."""
+        """Return whether a node changes a variable, or calls a function that does."""
         return node.op in CHANGES or any(map(self._changes_in, self._callees(node)))
 
     def _changes_in(self, name: str) -> bool:
-        """Whether a function changes a variable, or calls what does."""
+        """Return whether a function changes a variable, or calls one that does."""
         if name not in self.changing:
             bodies = self._reachable([self.body(name)], lambda b: [*b.live, *b.bystanders])
             self.changing[name] = any(n.op in CHANGES for b in bodies for n in (*b.live, *b.bystanders))
         return self.changing[name]
 
     def states(self, body: FunctionBody, captured: Mapping[str, Variable]) -> list[Variable]:
-        """The variables that `body` changes; `captured` are those among its arguments."""
+        """Return the variables that `body` changes; `captured` are those among its arguments."""
         if not any(map(self._changes, self.order(body))):
             return []
         analysis = StateAnalysis(self._handle, self.body, lambda n: list(self._callees(n)))
@@ -134,7 +148,7 @@ class GraphWalker:
     # -- lowering -------------------------------------------------------------------------------------------------
 
     def body(self, name: str) -> FunctionBody:
-        """The function `name`. Raises `BadInput` if the library does not hold it."""
+        """Return the function `name`. Raises `BadInput` if the library does not have it."""
         if name not in self.bodies:
             if name not in self.functions:
                 raise BadInput(f"the model calls a function {name!r} that it does not hold")
@@ -167,7 +181,7 @@ class GraphWalker:
         return self.apply(g, node.op, inputs, decoded, node.location)
 
     def apply(self, g: Graph, operator: str, inputs: list[Any], decoded: dict[str, Any], at: Location) -> list[Any]:
-        """Lower one operator: what is known of integers first, then its rule."""
+        """Lower one operator: by known content of integers if that suffices, else by its rule."""
         op = opdefs.find(operator)
         if op is not None:
             decoded = op.defaults | decoded
@@ -231,7 +245,7 @@ class GraphWalker:
         return outputs[index]
 
     def _start(self, node: Node, output: str) -> int:
-        """The flat index of the first tensor of an output that is named."""
+        """Return the flat index of the first tensor of a named output."""
         op = opdefs.find(node.op)
         if op is None:
             names = [a.name for a in self.functions[node.op].signature.output_arg] if node.op in self.functions else []
@@ -248,7 +262,7 @@ class GraphWalker:
 
 @dataclass(frozen=True)
 class FunctionRegion:
-    """A function that an attribute names, for rules to write its body where they want it: `branch(g, *arguments)`."""
+    """A function named by an attribute. Rules write its body where they need it: `branch(g, *arguments)`."""
 
     walker: GraphWalker
     name: str
@@ -258,21 +272,21 @@ class FunctionRegion:
 
     @property
     def body(self) -> FunctionBody:
-        """The function's nodes, for what can be told from them."""
+        """The function's nodes, for analysis."""
         return self.walker.body(self.name)
 
     @property
     def joins_lists(self) -> bool:
-        """Whether the model lays a list's elements end to end anywhere, for which they need not be of one length."""
+        """Return whether the model concatenates the elements of a list, which may then have different lengths."""
         return "TensorListConcatV2" in self.walker.operators
 
     def other(self, name: str) -> FunctionBody:
-        """Another function of the model."""
+        """Return another function of the model."""
         return self.walker.body(name)
 
 
 def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, Any], number: int = 0) -> Any:
-    """The dtype of result `number` of an operator whose integer results are known."""
+    """Return the dtype of result `number` of an operator whose integer results are known."""
     if operator in ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"):
         return attributes.DTYPES[10]
     if operator == "ListDiff" and number == 1:
@@ -289,9 +303,9 @@ def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, 
 
 
 def _grouped_arguments(op: opdefs.OpDef, inputs: list[Any], decoded: Mapping[str, Any]) -> list[Any]:
-    """Inputs as the operator's arguments: those that are lists as lists.
+    """Return inputs grouped by the operator's arguments: list arguments as lists.
 
-    TensorFlow.js leaves out the dtypes of a list; then it holds what the other arguments leave.
+    TensorFlow.js omits the dtypes of a list; it then has all inputs that the other arguments leave.
     """
     grouped, at = [], 0
     for i, arg in enumerate(op.inputs):

@@ -1,1 +1,1 @@
-"""What several rules and patterns share: dims, layouts of convolutions, quantization, tensor lists."""
+"""Helpers that several rules and patterns share: dims, layouts of convolutions, quantization, tensor lists."""

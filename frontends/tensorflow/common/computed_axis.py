@@ -1,4 +1,4 @@
-"""Operators along an axis that only the run tells: the tensor is taken as [outer, size, inner] around it."""
+"""Operators along an axis that is known at run time only: the tensor is viewed as [outer, size, inner] around it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIDDLE = 1
 
 @dataclass(frozen=True)
 class AxisView:
-    """`whole` is [outer, size, inner]; `before` and `behind` are the dims on either side of the axis, as vectors."""
+    """`whole` is [outer, size, inner]; `before` and `behind` are vectors of the dims on either side of the axis."""
 
     whole: ir.Value
     before: ir.Value
@@ -27,32 +27,34 @@ class AxisView:
 
 
 def view_around(g: Graph, x: ir.Value, axis: ir.Value) -> AxisView:
-    """`x`, of a known rank, around `axis`, an integer or a vector of one."""
+    """Return a view of `x`, of known rank, around `axis`, an integer or a vector of one."""
     rank, dims = g.rank(x), g.Shape(x)
     place = place_of(g, axis, rank)
     after = g.Add(place, [1])
     before, size = g.Slice(dims, [0], place), g.Slice(dims, place, after)
     behind = g.Slice(dims, after, [rank])
-    # A product of no dims is not defined everywhere.
+    # Some runtimes do not define the product of no dims.
     outer, inner = (g.ReduceProd(g.Concat([1], part, axis=0), [0], keepdims=1) for part in (before, behind))
     whole = g.Reshape(x, g.Concat(outer, size, inner, axis=0), allowzero=1)
     return AxisView(g.facts(whole, g.dtype(x), [None] * 3), before, behind)
 
 
 def place_of(g: Graph, axis: ir.Value, rank: int) -> ir.Value:
-    """An axis as a vector of one element that is not negative."""
+    """Return an axis as a non-negative vector of one element."""
     place = int64(g, g.Reshape(axis, [1]))
     return g.Where(g.Less(place, [0]), g.Add(place, [rank]), place)
 
 
 def restore(g: Graph, view: AxisView, y: ir.Value, middle: ir.Value | None, rank: int) -> ir.Value:
-    """`y` with the dims of `view` around those of `middle`, a vector; None for none."""
+    """Return `y` with the outer dims of `view` around the dims in the vector `middle`; None means no dims
+    between them.
+    """
     parts = [view.before, view.behind] if middle is None else [view.before, middle, view.behind]
     return g.facts(g.Reshape(y, g.Concat(*parts, axis=0), allowzero=1), g.dtype(y), [None] * rank)
 
 
 def along_axis(g: Graph, x: ir.Value, axis: ir.Value, build: Callable[[ir.Value, int], ir.Value]) -> ir.Value:
-    """`build(x, axis)` where the axis is known, else on the view; the result has the rank of `x`."""
+    """Return `build(x, axis)` if the axis is known, else the result on the view; it has the rank of `x`."""
     if shape_values.is_known(axis):
         return build(x, shape_values.integer(axis, "axis"))
     view = view_around(g, x, axis)
@@ -61,7 +63,7 @@ def along_axis(g: Graph, x: ir.Value, axis: ir.Value, build: Callable[[ir.Value,
 
 
 def permuted(g: Graph, x: ir.Value, perm: ir.Value) -> ir.Value:
-    """`x` with its axes in an order that only the run tells: its elements by their places in memory."""
+    """Return `x` with its axes permuted by a run-time permutation, as a gather by memory positions."""
     rank, dims = g.rank(x), g.Shape(x)
     if rank < 2:
         return x

@@ -1,7 +1,7 @@
-"""What convolutions, pools and resizes share: layouts, the spatial part of an attribute, and padding made explicit.
+"""What convolutions, pools and resizes share: layouts, the spatial part of an attribute, and explicit padding.
 
-The shared graph keeps TensorFlow's coordinates; an operator that ONNX has for channels-first only stands between two
-Transposes, which the layout pass removes where they meet.
+The shared graph keeps TensorFlow's layout. An operator that ONNX has in channels-first only gets two Transposes, which
+the layout pass removes where they meet.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .lazy_reshape import transpose
 
 
 def is_channels_last(data_format: str) -> bool:
-    """Whether NHWC, NDHWC … Raises `Unsupported` for a packed layout."""
+    """Return whether the layout is NHWC, NDHWC …. Raises `Unsupported` for a packed layout."""
     if data_format not in ("NHWC", "NDHWC", "NCHW", "NCDHW"):
         raise Unsupported(f"data_format={data_format!r} is not handled")
     return data_format[-1] == "C"
 
 
 def to_channels_first(g: Graph, x: ir.Value, data_format: str) -> ir.Value:
-    """`x` in NCHW. The rank follows from `data_format` where it is not known."""
+    """Return `x` in NCHW. An unknown rank follows from `data_format`."""
     rank = len(data_format)
     if x.shape is None:
         g.facts(x, shape=[None] * rank)
@@ -35,13 +35,15 @@ def to_channels_first(g: Graph, x: ir.Value, data_format: str) -> ir.Value:
 
 
 def to_data_format(g: Graph, y: ir.Value, data_format: str) -> ir.Value:
-    """A result in NCHW back in `data_format`."""
+    """Return a result in NCHW in `data_format`."""
     rank = len(data_format)
     return transpose(g, y, [0, *range(2, rank), 1]) if is_channels_last(data_format) else y
 
 
 def spatial_entries(values: Sequence[int], data_format: str, what: str) -> list[int]:
-    """The entries of `values` for height, width …; raises `Unsupported` unless those for batch and channels are 1."""
+    """Return the entries of `values` for height, width …. Raises `Unsupported` unless those for batch and channels are
+    1.
+    """
     last = is_channels_last(data_format)
     outer = (values[0], values[-1]) if last else (values[0], values[1])
     if outer != (1, 1):
@@ -52,9 +54,9 @@ def spatial_entries(values: Sequence[int], data_format: str, what: str) -> list[
 def padding_attributes(
     sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: str
 ) -> dict[str, Any]:
-    """`pads` (or `auto_pad`) for TensorFlow's SAME and VALID over spatial dims of `sizes`.
+    """Return `pads` (or `auto_pad`) for TensorFlow's SAME and VALID over spatial dims of `sizes`.
 
-    SAME puts the smaller half of (⌈n / s⌉ - 1)·s + k - n before; with s = 1 that does not depend on n.
+    SAME puts the smaller half of (⌈n / s⌉ - 1)·s + k - n before; for s = 1 this does not depend on n.
     """
     if padding == "VALID":
         return {"pads": [0] * (2 * len(kernel))}
@@ -70,7 +72,7 @@ def padding_attributes(
 
 
 def explicit_pads(paddings: Sequence[int], data_format: str) -> list[int]:
-    """ONNX pads from `explicit_paddings`, which holds (before, after) for every dim of `data_format`."""
+    """Return ONNX pads for `explicit_paddings`, which has (before, after) for every dim of `data_format`."""
     pairs = list(zip(paddings[0::2], paddings[1::2], strict=True))
     inner = pairs[1:-1] if is_channels_last(data_format) else pairs[2:]
     return [b for b, _ in inner] + [a for _, a in inner]

@@ -1,4 +1,4 @@
-"""Single elements of small integer tensors, traced back to where they are computed: are two of them the same number?"""
+"""Traces single elements of small integer tensors to where they are computed, to find out whether two are equal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEEPEST = 64
 
 @dataclass(frozen=True)
 class Element:
-    """An element of `value` that only the run tells, plus a number; the number alone where `value` is None."""
+    """A run-time element of `value` plus a number; only the number if `value` is None."""
 
     value: ir.Value | None
     index: tuple[int, ...]
@@ -24,7 +24,7 @@ class Element:
 
 
 def trace_element(g: Graph, value: ir.Value, index: tuple[int, ...], deep: int = _DEEPEST) -> Element:
-    """Where `value[index]` comes from, through what only moves elements, and through sums with constants."""
+    """Return the source of `value[index]`, through operators that only move elements, and sums with constants."""
     content = shape_values.content(value)
     if content is not None and content.ndim == len(index) and isinstance(content[index], int):
         return Element(None, (), int(content[index]))
@@ -50,7 +50,7 @@ def _trace_sum(g: Graph, maker: ir.Node, value: ir.Value, index: tuple[int, ...]
 
 
 def _source_element(g: Graph, maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
-    """The value and index that an operator which only moves elements takes this one from."""
+    """Return the value and index from which an operator that only moves elements takes this one, else None."""
     x = maker.inputs[0]
     assert x is not None
     axes = g.static(maker.inputs[1]) if len(maker.inputs) > 1 else None

@@ -1,4 +1,4 @@
-"""float16 and bfloat16 where ONNX's operator takes neither: computed in float32, which holds both, and taken back."""
+"""float16 and bfloat16 for operators that ONNX does not define on them: computed in float32 and cast back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOAT16, BFLOAT16 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16
 
 
 def in_float32(*kinds: ir.DataType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator of a rule: inputs of these `kinds` are widened before it, and its float32 results narrowed after."""
+    """Decorate a rule so that inputs of these `kinds` are widened to float32, and its float32 results narrowed."""
 
     def decorate(rule: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(rule)
@@ -33,7 +33,7 @@ def in_float32(*kinds: ir.DataType) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def _cast_to_float32(g: Graph, x: ir.Value) -> ir.Value:
-    """A constant stays one: rules ask for its content."""
+    """Cast to float32; a constant stays constant, because rules read its content."""
     content = g.static(x)
     return g.Cast(x, to=ir.DataType.FLOAT) if content is None else g.const(content.astype(np.float32))
 

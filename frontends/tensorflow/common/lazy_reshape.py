@@ -1,4 +1,4 @@
-"""Reshapes, transposes and casts that cost nothing on weights: constants are permuted lazily, not by a node."""
+"""Reshapes, transposes and casts of constants: they are applied lazily to weights, without a node."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from .dims import dim_quotient, sizes_tensor
 _KEY = "convert.tensorflow.transposed"
 
 LAST_KEY = "convert.tensorflow.last"
-"""In a value's `meta`: another value that is its last element along the first dim."""
+"""Key in a value's `meta` for another value that is its last element along the first dim."""
 
 
 def cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """`x` in another dtype; itself where it has that one. Small constants are converted here, and wrap around."""
+    """Return `x` in another dtype; itself if it has that one. Small constants are converted immediately, and wrap
+    around.
+    """
     if x.dtype == dtype:
         return x
     content = shape_values.content(x)
@@ -34,7 +36,7 @@ def cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def int64(g: Graph, x: ir.Value) -> ir.Value:
-    """`x` as ONNX wants shapes, axes and repeats; sizes that have names are read where they are."""
+    """Return `x` as int64 for shapes, axes and repeats; sizes with names are read from a value that has them."""
     content = shape_values.content(x)
     if content is not None and content.ndim == 1 and any(isinstance(i, str) for i in content):
         sizes = sizes_tensor(g, content.tolist())
@@ -44,9 +46,9 @@ def int64(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def transpose(g: Graph, x: ir.Value, perm: Sequence[int]) -> ir.Value:
-    """`x` with its axes permuted: a new lazy weight if it is one, else a Transpose.
+    """Return `x` with its axes permuted: a new lazy weight if it is one, else a Transpose.
 
-    What is stored as integers is permuted as integers, so that kernels find the DequantizeLinear that they look for.
+    A quantized weight is permuted as integers, so that kernels still find its DequantizeLinear.
     """
     perm = [int(p) for p in perm]
     if perm == list(range(len(perm))):
@@ -71,14 +73,14 @@ def transpose(g: Graph, x: ir.Value, perm: Sequence[int]) -> ir.Value:
 
 
 def _view(g: Graph, x: ir.Value, shape: Sequence[int], make: Callable[[], np.ndarray]) -> ir.Value:
-    """A constant of the dtype of `x` that is made when it is asked for; of strings, which are never lazy, at once."""
+    """Return a lazy constant of the dtype of `x`; strings, which are never lazy, are computed immediately."""
     dtype = g.dtype(x)
     tensor = tensor_of(make()) if dtype == ir.DataType.STRING else lazy_tensor(dtype, shape, make)
     return g.initializer(x.name or "const", tensor)
 
 
 def reshape(g: Graph, x: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """`x` in a static shape (one -1 allowed): a new lazy weight if it is one, else a Reshape."""
+    """Return `x` in a static shape (one -1 allowed): a new lazy weight if it is one, else a Reshape."""
     shape = [int(d) for d in shape]
     tensor = x.const_value
     if tensor is not None and shape == list(tensor.shape):
@@ -92,37 +94,37 @@ def reshape(g: Graph, x: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def unsqueeze(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """`x` with dims of 1 at `axes` of the result."""
+    """Return `x` with dims of 1 at `axes` of the result."""
     if x.const_value is not None:
         return reshape(g, x, np.expand_dims(np.empty(dims_of(x.const_value)), tuple(axes)).shape)
     return g.Unsqueeze(x, np.array(axes, np.int64)) if len(axes) else x
 
 
 def infer_reshape_dims(source: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
-    """`target` with its -1 worked out from the dims of the tensor that is reshaped, where they tell."""
+    """Return `target` with its -1 inferred from the dims of the reshaped tensor, if these are known."""
     size = dim_quotient(source, [d for d in target if d != -1]) if -1 in target else None
     return [size if d == -1 else d for d in target]
 
 
 def unsqueeze_per_channel(g: Graph, x: ir.Value, rank: int) -> ir.Value:
-    """`x`, of rank 1, as a tensor of `rank` dims that varies along its second: what channels are in NCHW."""
+    """Return `x`, of rank 1, as a tensor of `rank` dims along the second one, the channels of NCHW."""
     return unsqueeze(g, x, [0, *range(2, rank)])
 
 
 def split_weight(g: Graph, x: ir.Value, sizes: Sequence[int], axis: int) -> list[ir.Value]:
-    """A weight cut along `axis` (0 or more), each part a lazy view of it."""
+    """Return a weight split along `axis` (0 or more), each part a lazy view."""
     ends = np.cumsum(sizes).tolist()
     return [slice_weight(g, x, (*[slice(None)] * axis, slice(e - n, e))) for e, n in zip(ends, sizes, strict=True)]
 
 
 def squeeze_weight(g: Graph, x: ir.Value, axis: int) -> ir.Value:
-    """A weight without a dim of 1."""
+    """Return a weight without a dim of 1."""
     assert x.const_value is not None
     return reshape(g, x, [d for i, d in enumerate(dims_of(x.const_value)) if i != axis])
 
 
 def slice_weight(g: Graph, x: ir.Value, items: tuple[Any, ...]) -> ir.Value:
-    """A weight's numpy subscript as a lazy view of it."""
+    """Return a numpy subscript of a weight as a lazy view."""
     tensor = x.const_value
     assert tensor is not None
     shape = np.broadcast_to(np.empty(()), dims_of(tensor))[items].shape

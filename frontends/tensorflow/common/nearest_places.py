@@ -1,4 +1,4 @@
-"""Which pixels a resize to the nearest takes, in TensorFlow's arithmetic and as ONNX has it."""
+"""The pixels that a nearest-neighbour resize takes, in TensorFlow's arithmetic and in ONNX's."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 HALF, ALIGNED, PLAIN = "half_pixel", "align_corners", "asymmetric"
-"""ONNX's names of the three ways in which pixels lie."""
+"""ONNX's names of the three coordinate transformations."""
 
 
 def nearest_places(size: int, wanted: int, mode: str) -> np.ndarray:
-    """For each of `wanted` pixels its place among `size`, as the kernel finds it in float32.
+    """Return, for each of `wanted` pixels, its index among `size`, as the kernel computes it in float32.
 
     (tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc, image_resizer_state.h)
     """
@@ -27,7 +27,7 @@ def nearest_places(size: int, wanted: int, mode: str) -> np.ndarray:
 
 
 def computed_places(g: Graph, size: ir.Value, wanted: ir.Value, mode: str) -> ir.Value:
-    """The same by operators in float32, of sizes that only the run tells, int64 [1]."""
+    """Return the same by float32 operators, for run-time sizes, int64 [1]."""
     one, half = (g.const(n, ir.DataType.FLOAT) for n in (1.0, 0.5))
     old, new = (g.Cast(n, to=ir.DataType.FLOAT) for n in (size, wanted))
     scale = g.Div(old, new)
@@ -42,13 +42,15 @@ def computed_places(g: Graph, size: ir.Value, wanted: ir.Value, mode: str) -> ir
 
 
 def is_resize_of_onnx(size: int, wanted: int, mode: str) -> bool:
-    """Whether ONNX's Resize takes the same pixels, computed in float64 and in float32 (as onnxruntime does)."""
+    """Return whether ONNX's Resize takes the same pixels, computed in float64 and in float32 (as onnxruntime does)."""
     own = nearest_places(size, wanted, mode)
     return all(np.array_equal(_places_of_onnx(size, wanted, mode, kind), own) for kind in (np.float64, np.float32))
 
 
 def _places_of_onnx(size: int, wanted: int, mode: str, kind: type[np.floating]) -> np.ndarray:
-    """By the formulas of Resize's specification, the last digit left to the order of operations in `kind`."""
+    """Return the indices by the formulas of Resize's specification; the last digit depends on the order of
+    operations.
+    """
     steps, half = np.arange(wanted).astype(kind), kind(0.5)
     scale = kind(wanted) / kind(size)
     if mode == ALIGNED:

@@ -1,4 +1,4 @@
-"""The levels that numbers are quantized to, and the arithmetic that finds a number's level as TensorFlow's does."""
+"""Quantization levels of numbers, computed by TensorFlow's arithmetic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Levels:
     """Levels of an unsigned integer of `bits`, float32, scalars or one for each index of the last axis.
 
     A number x has the level floor((x - bottom) · inverse - start + ½) + origin, and the level `zero` stands for 0.0;
-    `divisor` is 1 / inverse. Where a range is [0, 0], every number has the level of zero.
+    `divisor` is 1 / inverse. For a range [0, 0], every number has the level of zero.
     """
 
     scale: np.ndarray | ir.Value
@@ -47,12 +47,12 @@ class Levels:
 
     @property
     def kind(self) -> ir.DataType:
-        """The integer that holds a level."""
+        """The integer dtype that holds a level."""
         return ir.DataType.UINT8 if self.bits <= 8 else ir.DataType.UINT16
 
 
 def check_bits(bits: int, least: int, most: int) -> None:
-    """Raise `Unsupported` for a number of bits that the kernels refuse; of a billion the levels alone fill memory."""
+    """Raise `Unsupported` for a bit count that the kernels reject; the levels of a billion bits would fill memory."""
     if not least <= bits <= most:
         raise Unsupported(f"num_bits={bits}, which TensorFlow refuses")
 
@@ -60,9 +60,9 @@ def check_bits(bits: int, least: int, most: int) -> None:
 def constant_levels(
     low: float | np.ndarray, high: float | np.ndarray, bits: int, narrow: bool, *, lite: bool = False
 ) -> Levels:
-    """The levels between two numbers, moved so that zero is one of them (`Nudge` in fake_quant_ops_functor.h).
+    """Return the levels between two numbers, shifted so that zero is one of them (`Nudge` in fake_quant_ops_functor.h).
 
-    TensorFlow Lite counts them from the lowest, and takes the reciprocal of the scale for its inverse.
+    TensorFlow Lite counts levels from the lowest, and uses the reciprocal of the scale as the inverse.
     """
     check_bits(bits, 2, 16)
     low, high = np.asarray(low, _F32), np.asarray(high, _F32)
@@ -85,7 +85,7 @@ def constant_levels(
 
 
 def run_time_levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) -> Levels:
-    """The same between two numbers that the model computes."""
+    """Return the levels between two numbers that the model computes."""
     check_bits(bits, 2, 16)
     least, most = _F32(1 if narrow else 0), _F32(2**bits - 1)
     none = g.And(g.Equal(low, _F32(0)), g.Equal(high, _F32(0)))
@@ -101,7 +101,7 @@ def run_time_levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: 
 
 
 def fake_quantize(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
-    """`x` at its levels, as numbers. TensorFlow divides by the scale in some kernels and multiplies in others."""
+    """Return `x` rounded to its levels, as numbers. Some TensorFlow kernels divide by the scale and others multiply."""
     if isinstance(levels.zero, np.ndarray) and isinstance(levels.scale, np.ndarray) and x.const_value is not None:
         return _quantize_weight(g, x, levels, divided=divided)
     steps = x if _is_constant(levels.bottom, 0) else g.Sub(x, _as_computed(g, levels.bottom))
@@ -109,7 +109,7 @@ def fake_quantize(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir
     steps = g.Div(steps, by) if divided else g.Mul(steps, by)
     steps = steps if _is_constant(levels.start, 0) else g.Sub(steps, levels.start)
     steps = g.Floor(g.Add(steps, _F32(0.5)))
-    if levels.narrow or levels.bits not in (8, 16):  # else the integer saturates
+    if levels.narrow or levels.bits not in (8, 16):  # otherwise the integer saturates
         least, most = (_offset_from_zero(g, _F32(n), levels.origin) for n in (levels.least, levels.most))
         steps = g.Min(g.Max(steps, least), most)
     scale = _as_computed(g, levels.scale)
@@ -123,7 +123,9 @@ def fake_quantize(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir
 
 
 def _as_computed(g: Graph, parameter: np.ndarray | ir.Value) -> ir.Value:
-    """A float32 parameter that TensorFlow computes in float32: also where it looks like a number that was written."""
+    """Return a float32 parameter that TensorFlow computes in float32, even if it looks like a number that was
+    written.
+    """
     if isinstance(parameter, ir.Value):
         return parameter
     tensor = ir.Tensor(parameter)
@@ -140,9 +142,9 @@ def _is_constant(parameter: np.ndarray | ir.Value, number: float) -> bool:
 
 
 def _quantize_weight(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
-    """A weight as integers. They stay unsigned also where a range is symmetrical.
+    """Return a weight as integers, which stay unsigned even for a symmetrical range.
 
-    Products of unsigned and signed bytes saturate in onnxruntime on processors without instructions for them.
+    Products of unsigned with signed bytes saturate in onnxruntime on processors without VNNI.
     """
     tensor, zero = x.const_value, levels.zero
     assert tensor is not None
@@ -163,10 +165,11 @@ def _quantize_weight(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) ->
 def quantize_dequantize(
     g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, ends: tuple[int, int], axis: int, *, up: bool, given: bool
 ) -> ir.Value:
-    """`x` at steps between `ends`, zero at zero: the side of the range that asks for the coarser step decides.
+    """Return `x` rounded to steps between `ends`, with zero at zero; the scale is that of the side that needs the
+    larger step.
 
-    The arithmetic is that of quantize_and_dequantize_op.h: halves go to the even step, or upwards; numbers outside
-    of a range that is given go to its end.
+    The arithmetic is that of quantize_and_dequantize_op.h: halves go to the even step, or upwards; numbers outside a
+    given range go to its end.
     """
     kind = g.dtype(x).numpy()
     bottom, top = np.array(ends[0], kind), np.array(ends[1], kind)
@@ -193,7 +196,9 @@ def quantize_dequantize(
 
 
 def _unsigned_dtype_for(ends: tuple[int, int]) -> tuple[ir.DataType, tuple[int, int]] | None:
-    """The unsigned integer that holds what lies between `ends`, and the ends of its own range about the same zero."""
+    """Return the unsigned integer dtype that holds the numbers between `ends`, and the ends of its range around
+    zero.
+    """
     for kind, count in ((ir.DataType.UINT8, 256), (ir.DataType.UINT16, 65536)):
         first = -count // 2 if ends[0] < 0 else 0
         if first <= ends[0] and ends[1] < first + count:
@@ -202,7 +207,7 @@ def _unsigned_dtype_for(ends: tuple[int, int]) -> tuple[ir.DataType, tuple[int, 
 
 
 def round_half_away(g: Graph, x: ir.Value) -> ir.Value:
-    """Rounded to the nearest integer, halves away from zero."""
+    """Return the nearest integer, with halves rounded away from zero."""
     size = g.Abs(x)
     whole = g.Floor(size)
     up = g.Cast(g.GreaterOrEqual(g.Sub(size, whole), np.array(0.5, g.dtype(x).numpy())), to=g.dtype(x))
@@ -210,5 +215,5 @@ def round_half_away(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def broadcast_along_axis(g: Graph, parameter: ir.Value, x: ir.Value, axis: int) -> ir.Value:
-    """One number for each index of `axis`, or one for all, to broadcast against `x`."""
+    """Return a parameter, per tensor or per index of `axis`, in a shape that broadcasts against `x`."""
     return parameter if axis == -1 or not g.rank(parameter) else unsqueeze(g, parameter, range(1, g.rank(x) - axis))

@@ -1,6 +1,7 @@
-"""Integers that stand for the numbers of a range: the level of a number, a level's number, and one range to another.
+"""Integers that represent the numbers of a range: conversion from and to numbers, and between ranges.
 
-The arithmetic is that of quantization_utils.h, in its order and its precisions, so that every level is TensorFlow's.
+The arithmetic is that of quantization_utils.h, in the same order and precision, so that every level equals
+TensorFlow's.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _F32, _F64 = np.float32, np.float64
 _FLOAT, _DOUBLE, _INT32, _INT64 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, ir.DataType.INT64
 
 Range = tuple[ir.Value, ir.Value]
-"""The numbers that the lowest and the highest level stand for, float32 scalars."""
+"""The numbers of the lowest and the highest level, float32 scalars."""
 
 _LARGEST = _F32(2147483520)
-"""The largest float32 that is an integer of 32 bits."""
+"""The largest float32 that is a 32-bit integer."""
 
 
 def static_zero_point(g: Graph, low: ir.Value, high: ir.Value, kind: ir.DataType) -> int | None:
-    """The level of zero in a range between constants (`FloatToQuantizedUnclamped`), else None."""
+    """Return the level of zero in a range between constants (`FloatToQuantizedUnclamped`), else None."""
     least, most = g.static(low), g.static(high)
     if least is None or most is None:
         return None
@@ -45,7 +46,7 @@ def _scale(bits: int, span: float) -> float:
 def float_to_quantized_unclamped(
     g: Graph, x: ir.Value | np.float32, low: ir.Value, high: ir.Value, kind: ir.DataType
 ) -> ir.Value:
-    """The level of the number `x` as int64, also outside of what `kind` holds (`FloatToQuantizedUnclamped`)."""
+    """Return the level of the number `x` as int64, also outside the range of `kind` (`FloatToQuantizedUnclamped`)."""
     limits = np.iinfo(kind.numpy())
     scale = g.Div(_F64(2.0**limits.bits), _range_width(g, low, high, limits.bits))
     above = g.Sub(
@@ -55,9 +56,10 @@ def float_to_quantized_unclamped(
 
 
 def _range_width(g: Graph, low: ir.Value, high: ir.Value, bits: int) -> ir.Value:
-    """The width of a range in float64, with a step more.
+    """Return the width of a range in float64, plus one step.
 
-    In 32 bits that is a product by 1 + 2⁻³², which onnxruntime takes for one by 1 and leaves out; the sum is as exact.
+    In 32 bits that is a product with 1 + 2⁻³², which onnxruntime removes because it treats the factor as 1. The sum is
+    equally exact.
     """
     span = _to_float64(g, g.Sub(high, low))
     if bits == 32:
@@ -70,13 +72,13 @@ def _to_float64(g: Graph, x: ir.Value | np.float32) -> ir.Value:
 
 
 def saturate_cast(g: Graph, x: ir.Value, kind: ir.DataType) -> ir.Value:
-    """int64 as `kind`; what that does not hold goes to its end."""
+    """Return int64 as `kind`, saturated."""
     limits = np.iinfo(kind.numpy())
     return g.Cast(g.Clip(x, np.int64(limits.min), np.int64(limits.max)), to=kind)
 
 
 def quantized_to_float(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
-    """The numbers that levels stand for, by way of float64 (`QuantizedToFloat`)."""
+    """Return the numbers that levels represent, computed in float64 (`QuantizedToFloat`)."""
     limits = np.iinfo(g.dtype(x).numpy())
     scale = g.Div(_range_width(g, low, high, limits.bits), _F64(2.0**limits.bits))
     narrow = g.Cast(scale, to=_FLOAT)
@@ -86,7 +88,7 @@ def quantized_to_float(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> 
 
 
 def dequantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
-    """The same for a tensor, in float32 (`DEQUANTIZE_WITH_EIGEN`)."""
+    """Return the numbers that a tensor of levels represents, computed in float32 (`DEQUANTIZE_WITH_EIGEN`)."""
     limits = np.iinfo(g.dtype(x).numpy())
     scale = g.Cast(g.Div(_to_float64(g, g.Sub(high, low)), _F64(2.0**limits.bits - 1)), to=_FLOAT)
     start = g.Where(g.Equal(low, high), low, g.Mul(round_half_away(g, g.Div(low, scale)), scale))
@@ -94,7 +96,7 @@ def dequantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> i
 
 
 def quantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, kind: ir.DataType) -> ir.Value:
-    """The levels of a tensor of numbers, in float32 (`QUANTIZE_WITH_EIGEN`)."""
+    """Return the levels of a tensor of numbers, computed in float32 (`QUANTIZE_WITH_EIGEN`)."""
     limits = np.iinfo(kind.numpy())
     wide = g.Div(_F64(2.0**limits.bits - 1), _to_float64(g, g.Sub(high, low)))
     scale = g.Where(g.Equal(low, high), _F32(0), g.Cast(wide, to=_FLOAT))
@@ -104,14 +106,16 @@ def quantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, kind: 
 
 
 def product_range(g: Graph, first: Range, second: Range) -> list[ir.Value]:
-    """The ends of what products of bytes stand for in 32 bits (`QuantizationRangeForMultiplication`)."""
+    """Return the range that 32-bit products of bytes represent (`QuantizationRangeForMultiplication`)."""
     steps = [g.Div(g.Sub(high, low), _F32(255)) for low, high in (first, second)]
     one = g.Mul(*steps)
     return [g.Mul(one, _F32(-(2.0**31))), g.Mul(one, _F32(2.0**31))]
 
 
 def requantize_to_uint8(g: Graph, x: ir.Value, old: Range, new: Range) -> ir.Value:
-    """int32 as uint8 of another range, by integers with 16 bits behind the point (`RequantizeManyInNewRange`)."""
+    """Requantize int32 to uint8 of another range, in fixed point with 16 fractional bits
+    (`RequantizeManyInNewRange`).
+    """
     was, span = g.Sub(old[1], old[0]), g.Sub(new[1], new[0])
     none, wide = g.Equal(span, _F32(0)), g.Cast(span, to=_DOUBLE)
     inverse = g.Cast(g.Div(_F64(255), wide), to=_FLOAT)
@@ -127,13 +131,13 @@ def requantize_to_uint8(g: Graph, x: ir.Value, old: Range, new: Range) -> ir.Val
 
 
 def _shift_right(g: Graph, x: ir.Value, bits: int) -> ir.Value:
-    """int64 shifted right with its sign, which BitShift does for unsigned integers only."""
+    """Shift int64 right with its sign; BitShift takes unsigned integers only."""
     unit = np.int64(2**bits)
     return g.Div(g.Sub(x, g.Mod(x, unit)), unit)
 
 
 def requantize_tensor(g: Graph, x: ir.Value, old: Range, new: Range, kind: ir.DataType) -> ir.Value:
-    """Levels of one range as levels of `kind` of another."""
+    """Return levels of one range as levels of `kind` of another."""
     if g.dtype(x) == _INT32 and kind == ir.DataType.UINT8:
         return requantize_to_uint8(g, x, old, new)
     return quantize_tensor(g, dequantize_tensor(g, x, *old), *new, kind)

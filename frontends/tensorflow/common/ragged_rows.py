@@ -1,4 +1,4 @@
-"""Ragged tensors as variants, and their rows one at a time."""
+"""Ragged tensors as variants, and their single rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from .lazy_reshape import int64
 
 @dataclass(frozen=True)
 class RaggedTensor:
-    """A ragged tensor as a variant: the ends of its rows, level by level from the outermost, and its values."""
+    """A ragged tensor as a variant: the row ends, level by level from the outermost, and the values."""
 
     splits: tuple[ir.Value, ...]
     values: ir.Value
 
     def count(self, g: Graph) -> ir.Value:
-        """How many rows there are, an int64 scalar."""
+        """Return the number of rows, an int64 scalar."""
         return g.Sub(g.Squeeze(g.Shape(self.splits[0], start=0, end=1), [0]), np.int64(1))
 
 
 def ragged_row(g: Graph, rows: RaggedTensor, index: ir.Value) -> RaggedTensor:
-    """Row `index`: what lies between its start and its end, level by level; splits count from its first value."""
+    """Return row `index`: what lies between its start and its end on each level, with splits counted from its first
+    value.
+    """
     first = g.Reshape(int64(g, index), [1])
     last = g.Add(first, [1])
     inner = []

@@ -1,7 +1,7 @@
-"""What is known of small integer tensors while a graph is lowered: `[batch, 7, 7, 64]` is not data, it is a shape.
+"""Known content of small integer tensors during lowering, such as the shape `[batch, 7, 7, 64]`.
 
-A tensor's known content is an array of objects: ints, names of dynamic dims, or None for elements that only the run
-will tell. So the shape arithmetic around Reshape and its like ends in constants, and the batch stays dynamic.
+The known content of a tensor is an array of objects: ints, names of dynamic dims, or None for run-time elements. So the
+shape arithmetic around Reshape ends in constants, and the batch stays dynamic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Content = np.ndarray
 
 
 def content(value: Any) -> Content | None:
-    """The known content of an int32 or int64 tensor, or None where nothing is known."""
+    """Return the known content of an int32 or int64 tensor, or None if nothing is known."""
     if not isinstance(value, ir.Value) or value.dtype not in _INTEGERS:
         return None
     if value.const_value is not None:
@@ -38,13 +38,13 @@ def content(value: Any) -> Content | None:
 
 
 def set_content(value: ir.Value, known: Content) -> None:
-    """State what is known of `value`."""
+    """Set the known content of `value`."""
     if value.dtype in _INTEGERS and value.const_value is None:
         value.meta[_KEY] = wrap_integers(known, value.dtype)
 
 
 def wrap_integers(content: Content, dtype: ir.DataType | None) -> Content:
-    """Integers as they are stored in 32 or 64 bits, where sums and products may have run over; the rest as it is."""
+    """Return integers wrapped to 32 or 64 bits, as sums and products may overflow; other elements unchanged."""
     half = 1 << (31 if dtype == ir.DataType.INT32 else 63)
 
     def one(item: Any) -> Any:
@@ -54,7 +54,7 @@ def wrap_integers(content: Content, dtype: ir.DataType | None) -> Content:
 
 
 def ints(value: ir.Value, what: str) -> list[int]:
-    """The content of an integer tensor as a list. Raises `Unsupported` where it depends on data."""
+    """Return the content of an integer tensor as a list. Raises `Unsupported` if it depends on data."""
     known = content(value)
     if known is None or not is_known(value):
         raise Unsupported(f"{what} depends on data; it has to be constant")
@@ -62,23 +62,25 @@ def ints(value: ir.Value, what: str) -> list[int]:
 
 
 def is_known(value: ir.Value) -> bool:
-    """True where the content of an integer tensor does not depend on data."""
+    """Return whether the content of an integer tensor does not depend on data."""
     known = content(value)
     return known is not None and all(isinstance(k, int) for k in known.ravel())
 
 
 def integer(value: ir.Value, what: str) -> int:
-    """The content of an integer scalar. Raises `Unsupported` where it depends on data."""
+    """Return the content of an integer scalar. Raises `Unsupported` if it depends on data."""
     (only,) = ints(value, what)
     return only
 
 
 def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> list[Content] | None:
-    """What is known of the outputs of `operator`, or None; nothing of many elements, as a Concat doubles them."""
+    """Return the known content of the outputs of `operator`, or None; also None for many elements, because Concat
+    doubles them.
+    """
     try:
         found = _TABLE[operator](g, args, attributes) if operator in _TABLE else None
     except (IndexError, ValueError, TypeError, ArithmeticError):
-        return None  # content that does not fit: the operator's rule knows better what is wrong
+        return None  # content that does not fit, which the operator's rule reports in a better way
     if found is None:
         return None
     found = found if isinstance(found, list) else [found]
@@ -87,7 +89,7 @@ def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[s
 
 
 def named_dims(g: Graph, value: ir.Value) -> Content | None:
-    """The dims of `value`; those without a name get one, so that they are known to be the same wherever they go."""
+    """Return the dims of `value`; unnamed ones get a name, so that they are recognized as equal later."""
     if value.shape is None:
         return None
     named = [d if isinstance(d, int) else d.value or new_dim_name(g, value, i) for i, d in enumerate(value.shape)]
@@ -114,7 +116,7 @@ def _binary_rule(compute: Callable[[int, int], int], neutral: int | None, *, com
 
 
 def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    """The lesser of a size and of a maximum over the same size is the size, whatever it is."""
+    """Return the minimum of a size and a maximum over the same size, which is the size."""
     for size, other in (args, args[::-1]):
         maker, found = other.producer(), content(size)
         among = map(content, maker.inputs) if maker is not None and maker.op_type == "Max" else ()
@@ -124,7 +126,7 @@ def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> An
 
 
 def _broadcast_to(known: Content, other: ir.Value) -> Content | None:
-    """`known` in the shape that it has together with `other`; None where that is open, or of many elements."""
+    """Return `known` broadcast with `other`; None if that is unknown or has many elements."""
     if other.shape is None or not other.shape.is_static():
         return None
     shape = np.broadcast_shapes(known.shape, tuple(int(d) for d in other.shape.numpy()))
@@ -143,7 +145,7 @@ def _unary_rule(compute: Callable[[Content, Mapping[str, Any]], Any]) -> Any:
 
 
 def _rule_with_constants(count: int, compute: Callable[..., Any]) -> Any:
-    """A rule over a known first input and `count` further inputs that have to be whole."""
+    """Return a rule over a known first input and `count` further inputs that must be fully known."""
 
     def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         known = content(args[0])
@@ -174,7 +176,7 @@ def _rank(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
 
 
 def _partial_contents(values: Sequence[Any]) -> list[Content] | None:
-    """The content of each value, with None for every element of those that are not known."""
+    """Return the content of each value, with None for every unknown element."""
     found = []
     for value in values:
         known = content(value)
@@ -273,7 +275,7 @@ def _broadcast_args(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]
 
 
 def _broadcast_dim(a: Any, b: Any) -> Any:
-    """The dim that two dims broadcast to; None where only the run tells."""
+    """Return the broadcast of two dims; None if it is known at run time only."""
     if isinstance(a, str) and isinstance(b, str):
         return broadcast_name(a, b)
     if a == b or b == 1:
@@ -296,7 +298,10 @@ def _compare(compute: Callable[[int, int], bool]) -> Any:
 
 
 def _select(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    """What a condition that is known takes; one for each element where it is a vector."""
+    """Return the operand that a known condition selects, or for a vector the selected elements.
+
+    None if the condition or an operand is unknown.
+    """
     here, a, b = g.static(args[0]), content(args[1]), content(args[2])
     if here is None or here.size > _LARGEST:
         return None
@@ -307,7 +312,7 @@ def _select(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any
 
 
 def _select_rows(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    """Of the old Select, a condition of rank 1 takes whole rows: that is left to its rule."""
+    """Return None for a vector condition of the old Select, which selects rows; its rule handles that."""
     condition, t = args[0].shape, args[1].shape
     by_rows = condition is None or t is None or 0 < len(condition) != len(t)
     return None if by_rows else _select(g, args, attributes)
@@ -360,7 +365,8 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "SelectV2": _select,
     "ListDiff": _list_diff,
     "Prod": _reduce_rule(dim_product),
-    "UnsortedSegmentProd": _rule_with_constants(2, _segment_products),  # how TensorFlow Lite joins dims for an Einsum
+    # TensorFlow Lite merges dims for an Einsum this way
+    "UnsortedSegmentProd": _rule_with_constants(2, _segment_products),
     "Sum": _reduce_rule(_if_all_ints(sum)),
     "Max": _reduce_rule(_if_all_ints(max)),
     "Min": _reduce_rule(_if_all_ints(min)),

@@ -1,4 +1,4 @@
-"""StridedSlice's begin, end, strides and masks as the subscript that they were written as: `x[..., 0, 1:-1, None]`."""
+"""Converts StridedSlice's begin, end, strides and masks back to a subscript: `x[..., 0, 1:-1, None]`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Item = slice | int | EllipsisType | None
 def subscript(
     begin: Sequence[Any], end: Sequence[Any], strides: Sequence[int], attributes: Mapping[str, Any]
 ) -> tuple[Item, ...]:
-    """The Python subscript for TensorFlow's masks (strided_slice in array_ops.cc); ends left open are None.
+    """Return the Python subscript for TensorFlow's masks (strided_slice in array_ops.cc); open ends are None.
 
-    Elements of `begin` and `end` may be anything (dynamic ones too): they are only moved about.
+    Elements of `begin` and `end` may be any objects (dynamic ones too); they are only moved.
     """
     begin_mask, end_mask = attributes.get("begin_mask", 0), attributes.get("end_mask", 0)
     ellipsis, new_axis = attributes.get("ellipsis_mask", 0), attributes.get("new_axis_mask", 0)

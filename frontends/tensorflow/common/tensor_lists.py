@@ -1,4 +1,4 @@
-"""TensorFlow's lists of tensors while a graph is lowered: their elements stacked in one tensor, or not written yet."""
+"""TensorFlow's lists of tensors during lowering: their elements stacked in one tensor, or not written yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .unequal_lists import TensorList, append_part, stack_unequal, write_part
 
 
 def tensor_list_from_stacked(g: Graph, stacked: ir.Value) -> TensorList:
-    """The list of the slices of `stacked` along its first dim."""
+    """Return the list of the slices of `stacked` along its first dim."""
     dims = g.shape(stacked)
     count = g.const(np.array(dims[0], np.int64)) if isinstance(dims[0], int) else _first_dim(g, stacked)
     return TensorList(g.dtype(stacked), dims[1:], count, stacked)
@@ -32,7 +32,7 @@ def _first_dim(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def pad_to_size(g: Graph, x: ir.Value, size: ir.Value) -> ir.Value:
-    """`x` with zeros behind its last element, so that it has `size` of them."""
+    """Return `x` zero-padded at the end to `size` elements."""
     wanted, dims = g.Reshape(int64(g, size), [1]), g.shape(x)
     lacking = g.Sub(wanted, g.Shape(x, start=0, end=1))
     none = np.zeros(len(dims) - 1, np.int64)
@@ -42,7 +42,7 @@ def pad_to_size(g: Graph, x: ir.Value, size: ir.Value) -> ir.Value:
 
 
 def merge_dims(first: Sequence[Dim] | None, second: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
-    """What two statements about the same dims tell together; the second names those that the first leaves open."""
+    """Merge two statements about the same dims; the second gives names to dims that the first leaves open."""
     if first is None or second is None:
         return tuple(second) if first is None and second is not None else None if first is None else tuple(first)
     if len(first) != len(second):
@@ -51,7 +51,7 @@ def merge_dims(first: Sequence[Dim] | None, second: Sequence[Dim] | None) -> tup
 
 
 def element_dims(shape: ir.Value) -> tuple[Dim, ...] | None:
-    """The dims that an `element_shape` states; -1 for all of them says nothing."""
+    """Return the dims in an `element_shape`; None for -1, which says nothing."""
     content = shape_values.content(shape)
     if content is None or content.ndim == 0:
         return None
@@ -59,7 +59,7 @@ def element_dims(shape: ir.Value) -> tuple[Dim, ...] | None:
 
 
 def stack_elements(g: Graph, items: TensorList) -> ir.Value:
-    """All elements in one tensor; those that were never written are zeros, as TensorFlow reads them."""
+    """Return all elements in one tensor; those that were never written are zeros, as in TensorFlow."""
     if items.blank:
         raise Unsupported("a list that is read in the loop that writes it, one element a round")
     if items.stacked is not None:
@@ -68,7 +68,7 @@ def stack_elements(g: Graph, items: TensorList) -> ir.Value:
         return stack_unequal(g, items)
     nothing = shape_values.content(items.count)
     if items.element is not None and nothing is not None and nothing.item() == 0:
-        dims = [d if isinstance(d, int) else 0 for d in items.element]  # of no elements, any will do
+        dims = [d if isinstance(d, int) else 0 for d in items.element]  # without elements, any size is right
         empty = g.Expand(g.const(0, items.dtype), np.array([0, *dims], np.int64))
         return g.facts(empty, items.dtype, [0, *items.element])
     if items.element is None or None in items.element:
@@ -83,7 +83,7 @@ def stack_elements(g: Graph, items: TensorList) -> ir.Value:
 
 
 def write_element(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
-    """The list with `item` at `index`."""
+    """Return the list with `item` at `index`."""
     if not isinstance(item, ir.Value):
         raise Unsupported("a list of ragged or complex tensors")
     element = merge_dims(items.element, None if item.shape is None else g.shape(item))
@@ -100,7 +100,7 @@ def write_element(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
 
 
 def write_growing(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
-    """The list with `item` at `index`, longer where that is behind its end; what is left out between is zeros."""
+    """Return the list with `item` at `index`, extended with zeros if that is after its end."""
     if items.blank or not isinstance(item, ir.Value):
         return write_element(g, items, index, item)
     if item.shape is None:
@@ -113,7 +113,7 @@ def write_growing(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
     if before is not None and at is not None and before.item() == at.item() == 0:
         return tensor_list_from_stacked(g, g.Unsqueeze(item, [0]))
     whole, dims = stack_elements(g, items), g.Shape(item)
-    # A list of no elements takes the dims of the first that is written.
+    # A list without elements takes the dims of the first element that is written.
     whole = g.Reshape(whole, g.Concat(g.Shape(whole, start=0, end=1), dims, axis=0), allowzero=1)
     place = g.Reshape(int64(g, index), [1])
     lacking = g.Max(g.Sub(g.Add(place, [1]), g.Shape(whole, start=0, end=1)), [0])
@@ -123,7 +123,7 @@ def write_growing(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
 
 
 def grow_to(g: Graph, items: TensorList, size: ir.Value) -> TensorList:
-    """The list with zeros behind its end, so that it has `size` elements, [1], at least."""
+    """Return the list zero-padded at the end to at least `size` elements, [1]."""
     whole = stack_elements(g, items)
     rank, have = g.rank(whole), g.Shape(whole, start=0, end=1)
     dims = g.Concat(g.Max(g.Sub(size, have), [0]), g.Shape(whole, start=1, end=rank), axis=0)
@@ -132,7 +132,7 @@ def grow_to(g: Graph, items: TensorList, size: ir.Value) -> TensorList:
 
 
 def _named_dim_size(g: Graph, name: str) -> ir.Value:
-    """The size of a named dim as a tensor of shape [1], from an input of the model that has it."""
+    """Return a named dim as a tensor of shape [1], from a model input that has it."""
     top = g
     while top.parent is not None:
         top = top.parent

@@ -1,4 +1,4 @@
-"""Lists whose elements have first dims of their own: each by itself, or all end to end with their lengths."""
+"""Lists whose elements have different first dims: stored separately, or concatenated with their lengths."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from .lazy_reshape import int64
 
 @dataclass(frozen=True)
 class TensorList:
-    """A list as a value: `stacked` is [count, *element], or None where nothing was written to it.
+    """A list as a value: `stacked` is [count, *element], or None if nothing was written to it.
 
-    `element` are the dims of one element, None where its rank is not known; `count` is an integer scalar. `blank`
-    is set inside a loop that writes one element a round: then `item` is what this round wrote, and `longer` whether
-    the list has one element more for it. Elements whose first dims differ stand in `parts` where each was written at a
-    known place (None: not written), else end to end in `joined`, with their `lengths`, [count].
+    `element` has the dims of one element, None if its rank is unknown; `count` is an integer scalar.
+
+    Inside a loop that writes one element per iteration, `blank` is set: `item` is the element that this iteration
+    wrote, and `longer` says whether the list grows by it.
+
+    Elements with different first dims are in `parts` if each was written at a known index (None: not written), else
+    concatenated in `joined`, with their `lengths`, [count].
     """
 
     dtype: ir.DataType
@@ -38,7 +41,7 @@ class TensorList:
 
     @property
     def unwritten(self) -> bool:
-        """Whether nothing was written to it, outside of the loop that it is in."""
+        """Return whether nothing was written to the list outside the current loop."""
         return self.stacked is None and self.parts is None and self.joined is None
 
 
@@ -49,7 +52,7 @@ def _number(value: ir.Value) -> int | None:
 
 
 def write_part(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList | None:
-    """The list with `item` at a known place among elements of unknown shape; None where that is not what it is."""
+    """Return the list with `item` at a known index, among elements of unknown shape; None for another kind of list."""
     place, count = _number(index), _number(items.count)
     if place is None or count is None or not 0 <= place < count or not (items.unwritten or items.parts is not None):
         return None
@@ -61,7 +64,7 @@ def write_part(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> 
 
 
 def _common_dims(g: Graph, parts: Sequence[ir.Value | None]) -> tuple[Dim, ...] | None:
-    """The dims that all elements have that were written; None for those that differ, or for several ranks."""
+    """Return the dims that all written elements share; None for those that differ, or for different ranks."""
     found = [None if p.shape is None else g.shape(p) for p in parts if p is not None]
     known = [dims for dims in found if dims is not None]
     if not known or len(known) < len(found) or len({len(dims) for dims in known}) > 1:
@@ -70,7 +73,7 @@ def _common_dims(g: Graph, parts: Sequence[ir.Value | None]) -> tuple[Dim, ...] 
 
 
 def append_part(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList | None:
-    """The list with `item` of an unknown first dim behind its end, or in its middle; None where it is another list."""
+    """Return the list with `item` of unknown first dim appended, or inserted; None for another kind of list."""
     place, count = _number(index), _number(items.count)
     if place is None or count is None or place > count or not (items.parts is not None or count == 0):
         return None
@@ -83,9 +86,9 @@ def append_part(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) ->
 
 
 def _all_parts(g: Graph, items: TensorList) -> list[ir.Value]:
-    """The elements; those that were not written are zeros, as TensorFlow reads them where all are of one shape.
+    """Return the elements; unwritten ones are zeros, which TensorFlow reads if all have the same shape.
 
-    It is the shape of one that was written where the graph does not say it: of others TensorFlow reads none.
+    If the graph does not give the shape, it is that of a written element; TensorFlow reads no others.
     """
     parts = items.parts or ()
     written = [p for p in parts if p is not None]
@@ -100,7 +103,7 @@ def _all_parts(g: Graph, items: TensorList) -> list[ir.Value]:
 
 
 def join_elements(g: Graph, items: TensorList) -> tuple[ir.Value, ir.Value]:
-    """All elements end to end, and their lengths, int64 [count]."""
+    """Return all elements concatenated, and their lengths, int64 [count]."""
     if items.joined is not None and items.lengths is not None:
         return items.joined, items.lengths
     parts = _all_parts(g, items)
@@ -111,7 +114,7 @@ def join_elements(g: Graph, items: TensorList) -> tuple[ir.Value, ir.Value]:
 
 
 def stack_unequal(g: Graph, items: TensorList) -> ir.Value:
-    """All elements in one tensor: TensorFlow stacks them only where they are of one shape."""
+    """Return all elements in one tensor; TensorFlow stacks them only if they have the same shape."""
     if items.parts is not None:
         parts = [g.Unsqueeze(p, [0]) for p in _all_parts(g, items)]
         return g.Concat(*parts, axis=0) if len(parts) > 1 else parts[0]
@@ -123,7 +126,7 @@ def stack_unequal(g: Graph, items: TensorList) -> ir.Value:
 
 
 def read_unequal(g: Graph, items: TensorList, index: ir.Value) -> ir.Value:
-    """The element at `index`."""
+    """Return the element at `index`."""
     place = _number(index)
     if items.parts is not None and place is not None:
         part = items.parts[place]
@@ -141,14 +144,14 @@ def read_unequal(g: Graph, items: TensorList, index: ir.Value) -> ir.Value:
 
 
 def is_unequal(element: Sequence[Dim] | None) -> bool:
-    """Whether what rounds write may be of several lengths."""
+    """Return whether the elements written by the iterations may have different lengths."""
     return element is not None and [*element[:1]] == [None]
 
 
 def joined_elements(g: Graph, inside: Graph, item: ir.Value, element: Sequence[Dim]) -> ir.Value:
-    """What goes round beside what a loop's body, `inside`, has: all that was written, end to end; before, nothing.
+    """Return the loop-carried concatenation of all elements written so far in a loop's body `inside`; initially empty.
 
-    Nothing has dims of 0 where they are not known, and takes those of the first element.
+    The empty value has 0 for unknown dims, and takes those of the first element.
     """
     whole = before = inside.input("joined", inside.dtype(item), element)
     if not all(isinstance(d, int) for d in element[1:]):
@@ -160,13 +163,13 @@ def joined_elements(g: Graph, inside: Graph, item: ir.Value, element: Sequence[D
 
 
 def length_of(g: Graph, item: ir.Value) -> ir.Value:
-    """How long an element is, an int64 scalar."""
+    """Return the length of an element, an int64 scalar."""
     return g.Squeeze(g.Shape(item, start=0, end=1), [0])
 
 
 def unequal_list(
     g: Graph, joined: ir.Value, lengths: ir.Value, dtype: ir.DataType, element: tuple[Dim, ...]
 ) -> TensorList:
-    """The list that a loop wrote."""
+    """Return the list that a loop wrote."""
     count = g.Squeeze(g.Shape(g.facts(lengths, ir.DataType.INT64, [None])), [0])
     return TensorList(dtype, element, count, joined=g.facts(joined, dtype, element), lengths=lengths)

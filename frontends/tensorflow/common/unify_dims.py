@@ -1,7 +1,8 @@
-"""Names of a model's dynamic dims: of each input alone at first, one for those that operators join in the end.
+"""Unifies the names of dynamic dims: each input has its own at first, and dims that operators combine share one at the
+end.
 
-TensorFlow's signatures name no dims. Dims that meet in an operator which wants them equal, or one of them 1, share a
-name once the graph is lowered: computed shapes do not rely on it.
+TensorFlow's signatures do not name dims. Dims that meet in an operator that requires equal dims, or a 1, share a name
+after lowering; computed shapes do not rely on it.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ import onnx_ir as ir
 
 from convert.graph import Dim
 from convert.graph.inputs import Bounds
-from convert.options import InputSpec
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import InputSpec
 
 from .dims import BETWEEN, BROADCASTING, TIMES, dim_factors, dims_of, sanitize_name
 
 _BATCH = "batch"
 _RECURRENT = ("LSTM", "GRU", "RNN")
-_MOST = 8  # operands of a Sum or Max that are compared with each other
+_MOST = 8  # operands of a Sum or Max, which are compared with each other
 
 
 def name_input_dims(
     shapes: Mapping[str, Sequence[int | None] | None], specs: Mapping[str, InputSpec], *, one_batch: bool = False
 ) -> dict[str, list[Dim] | None]:
-    """The dims of every input by its name, open ones with names of their own; the first that comes first is "batch".
+    """Return the dims of every input by name; open ones get their own names, and the first leading dim is "batch".
 
-    one_batch: all that come first are, as in a Keras model, whose inputs have a row for each example.
+    one_batch: all leading dims are the batch, as in a Keras model, whose inputs have one row per example.
     """
     given = {d.name for s in specs.values() for d in s.shape or ()}
     named: dict[str, list[Dim] | None] = {}
@@ -44,9 +45,10 @@ def name_input_dims(
 
 
 def share_names(model: ir.Model, specs: Mapping[str, InputSpec], bounds: Bounds, report: Report) -> None:
-    """Give dims that meet in an operator one name, everywhere in `model` and in `bounds`; the report says so of inputs.
+    """Give dims that meet in an operator one name, everywhere in `model` and `bounds`; the report lists those of
+    inputs.
 
-    A name that the user gave stays, and two of those stay two.
+    Names that the user gave are kept, and two of them stay different.
     """
     fixed = {d.name for s in specs.values() for d in s.shape or () if d.name}
     classes = _EquivalenceClasses(fixed)
@@ -67,7 +69,7 @@ def share_names(model: ir.Model, specs: Mapping[str, InputSpec], bounds: Bounds,
 
 
 def _report_shared_names(before: Mapping[str, Sequence[Dim]], names: Mapping[str, str], report: Report) -> None:
-    """Say of inputs whose first dims are open which are taken to be one batch, and which are not."""
+    """Report which inputs with a dynamic leading dim share a batch, and which do not."""
     shared: dict[str, list[str]] = {}
     for name, dims in before.items():
         if dims and isinstance(dims[0], str):
@@ -90,7 +92,7 @@ def _report_shared_names(before: Mapping[str, Sequence[Dim]], names: Mapping[str
 
 
 def _equal_name_pairs(node: ir.Node) -> Iterator[tuple[str, str]]:
-    """The names of dims that `node` wants to be equal, or one of them 1."""
+    """Yield pairs of dim names of which `node` requires that they are equal, or one of them 1."""
     for a, b in _equal_dim_pairs(node):
         if isinstance(a, str) and isinstance(b, str) and a != b:
             yield a, b
@@ -125,7 +127,7 @@ def _equal_dim_pairs(node: ir.Node) -> Iterator[tuple[Dim, Dim]]:
 
 
 def _reshape_dim_pairs(before: Sequence[Dim], after: Sequence[Dim]) -> Iterator[tuple[Dim, Dim]]:
-    """What is left on either side of a Reshape beside equal names and numbers: one name, or as many in their order."""
+    """Yield pairs of dims of a Reshape that remain after removing equal ones: one on each side, or as many in order."""
     if None in (*before, *after):
         return
     (above, names), (below, others) = (dim_factors([d for d in side if d is not None]) for side in (before, after))
@@ -141,7 +143,7 @@ def _broadcast_dim_pairs(a: Sequence[Dim], b: Sequence[Dim]) -> Iterator[tuple[D
 
 
 class _EquivalenceClasses:
-    """Names that mean one dim, each with those that it was joined with; at most one of `fixed` in a class."""
+    """Sets of dim names that mean the same dim, with at most one of `fixed` per set."""
 
     def __init__(self, fixed: set[str]) -> None:
         self.fixed = fixed
@@ -161,7 +163,7 @@ class _EquivalenceClasses:
                 self.parent[gone] = kept
 
     def names(self, inputs: Iterable[str]) -> dict[str, str]:
-        """What each name becomes: the user's, else that of the first input in its class."""
+        """Return the new name of each name: the user's, else that of the first input in its set."""
         chosen: dict[str, str] = {}
         for name in inputs:
             root = self.root(name)
@@ -170,7 +172,7 @@ class _EquivalenceClasses:
 
 
 def _renamed_dim(dim: Dim, names: Mapping[str, str]) -> Dim:
-    """A broadcast of dims that keep several names is of no known size."""
+    """Return the renamed dim; a broadcast whose dims keep different names has no known size."""
     if not isinstance(dim, str):
         return dim
     found = {names.get(part, part) for part in dim.split(BETWEEN)} if TIMES not in dim else {"", dim}

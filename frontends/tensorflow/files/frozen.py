@@ -1,4 +1,4 @@
-"""Frozen graphs: a GraphDef whose weights are constants; inputs and outputs found by the graph's shape if not named."""
+"""Frozen graphs: a GraphDef whose weights are constants. Inputs and outputs are found by structure unless named."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.nearest import did_you_mean
-from convert.options import Options
-from convert.report import Node as ListedNode
-from convert.report import Report
+from convert.outcome.report import Node as ListedNode
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 from ..graph import opdefs
 from ..graph.attributes import DTYPES, shape_of
@@ -28,7 +28,9 @@ _IN_MEMORY = "the GraphDef"
 
 
 def read_frozen(path: Path, options: Options, report: Report) -> Program:
-    """The program in a `.pb` file. Raises `BadInput` if it is not a GraphDef, `UsageError` for unknown tensor names."""
+    """Return the program in a `.pb` file. Raises `BadInput` if it is not a GraphDef, `UsageError` for unknown tensor
+    names.
+    """
     buffer = open_buffer(path)
     graph = parse_graph(buffer, str(path))
     if not options.trust:
@@ -37,14 +39,14 @@ def read_frozen(path: Path, options: Options, report: Report) -> Program:
 
 
 def program_from_message(graph: Any, options: Options, report: Report) -> Program:
-    """The program in a GraphDef in memory."""
+    """Return the program in a GraphDef in memory."""
     buffer, label = memoryview(graph.SerializeToString()), _IN_MEMORY
     message = parse_graph(buffer, label)
     return program_between(message, message.node, "graph", label, options, report, buffer)
 
 
 def parse_graph(buffer: memoryview, label: str) -> Any:
-    """The GraphDef in a buffer. Raises `BadInput` where there is none."""
+    """Return the GraphDef in a buffer. Raises `BadInput` if there is none."""
     graph = parse_message(buffer, "GraphDef", label)
     if not graph.node or any(not n.op or not n.name for n in graph.node):
         raise BadInput(f"{label} is not a GraphDef with nodes", hint="is it a SavedModel? then give its folder")
@@ -54,7 +56,7 @@ def parse_graph(buffer: memoryview, label: str) -> Any:
 def program_between(
     graph: Any, candidates: Sequence[Any], name: str, label: str, options: Options, report: Report, buffer: memoryview
 ) -> Program:
-    """The program between the tensors that the user names; what is not named is found by the shape of `candidates`."""
+    """Return the program between the tensors that the user names; others are found by structure among `candidates`."""
     whole = body_from_graph(graph, name, [], [])
     functions = {f.signature.name: f for f in graph.library.function}
     outputs = [_parse_reference(whole, o, label) for o in options.outputs] or list(
@@ -78,7 +80,7 @@ def program_between(
         found = _outputs_as_inputs(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
         inputs = [found.get(i.name, i) for i in inputs]
     if not options.outputs:
-        # With one of each, there is no choice.
+        # With one input and one output, there is no choice.
         plain = len(outputs) == 1 and len(inputs) == 1
         report.note(
             f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))} (--outputs names others, "
@@ -101,15 +103,18 @@ def program_between(
     )
 
 
-def _listing(label: str) -> str:
-    """The command that lists the nodes of a graph."""
+def _listing(label: str, pattern: str = "*") -> str:
+    """Return the command that lists the nodes of a graph whose names match `pattern`."""
     if label == _IN_MEMORY:
-        return "convert.inspect(graph, nodes='*')"
-    return f"`convert inspect {shlex.quote(label)} --nodes '*'`"
+        return f"convert.inspect(graph, nodes={pattern!r})"
+    quoted = f"'{pattern}'" if pattern == "*" else shlex.quote(pattern)
+    return f"`convert inspect {shlex.quote(label)} --nodes {quoted}`"
 
 
 def _values_elsewhere(label: str) -> Callable[[str, str], Any]:
-    """What asks for the value of a variable, which a graph that is not frozen has in another file."""
+    """Return a function that raises for the value of a variable, which a graph that is not frozen has in another
+    file.
+    """
 
     def refuse(node: str, shared: str) -> Any:
         folder = Path(label).parent
@@ -125,11 +130,22 @@ def _values_elsewhere(label: str) -> Callable[[str, str], Any]:
     return refuse
 
 
+def _near_nodes(name: str, body: FunctionBody, label: str) -> str:
+    """Return a hint with the node that `name` was meant to be, or with those that have it in their names."""
+    near, holding = did_you_mean(name, body.nodes), [node for node in body.nodes if name.lower() in node.lower()]
+    if not near and not holding and any(node.op.lower() == name.lower() for node in body.nodes.values()):
+        return f"{name} is an operator; {_listing(label, name)} lists its nodes"
+    if near or not holding:
+        return f"{near}{_listing(label)} lists all"
+    if len(holding) == 1:
+        return f"did you mean {holding[0]}? {_listing(label)} lists all"
+    return f"{_listing(label, name)} lists the {len(holding):,} nodes with this in their names"
+
+
 def _parse_reference(body: FunctionBody, text: str, label: str) -> Ref:
     ref = Ref.parse(text)
     if ref.node not in body.nodes:
-        near = did_you_mean(ref.node, body.nodes)
-        raise UsageError(f"the graph has no node {ref.node!r}", hint=f"{near}{_listing(label)} lists all")
+        raise UsageError(f"the graph has no node {ref.node!r}", hint=_near_nodes(ref.node, body, label))
     return ref
 
 
@@ -138,7 +154,7 @@ def _ref_name(ref: Ref) -> str:
 
 
 def _unread_tensors(nodes: Sequence[Any], functions: dict[str, Any]) -> Iterator[Ref]:
-    """The tensors that nothing reads, of nodes that are there for their value."""
+    """Yield the tensors that nothing reads, of nodes that exist for their value."""
     for node in unread_nodes(nodes):
         yield from (Ref(node.name, "", i) for i in range(result_count(node, _output_count(node, functions))))
 
@@ -155,7 +171,7 @@ def _output_count(node: Any, functions: dict[str, Any]) -> int:
 
 
 def node_rows(graph: Any) -> list[ListedNode]:
-    """The nodes of a GraphDef, each with its tensors as `--outputs` names them."""
+    """Return the nodes of a GraphDef, each with its tensors as named for `--outputs`."""
     functions = {f.signature.name: f for f in graph.library.function}
     return [
         ListedNode(n.name, n.op, tuple(_ref_name(Ref(n.name, "", i)) for i in range(_output_count(n, functions))))
@@ -164,7 +180,7 @@ def node_rows(graph: Any) -> list[ListedNode]:
 
 
 def _input_nodes(body: FunctionBody, named: list[Ref], outputs: list[Ref]) -> list[Node]:
-    """The nodes that stand for inputs: those named by the user, and every Placeholder still needed beside them."""
+    """Return the input nodes: those named by the user, and every other Placeholder that is needed."""
     for ref in named:
         if ref.index:
             raise UsageError(f"{_ref_name(ref)} cannot be an input: only a node's first tensor can")
@@ -175,7 +191,7 @@ def _input_nodes(body: FunctionBody, named: list[Ref], outputs: list[Ref]) -> li
 
 
 def _outputs_as_inputs(program: Program) -> dict[str, ProgramInput]:
-    """What the outputs of a program are as inputs of the one behind it, as far as what makes them can be read."""
+    """Return the outputs of a program as inputs of the following one, as far as the first can be read."""
     try:
         values = lower(program, Options(), Report("inspect")).graph.outputs
     except ConvertError:
@@ -190,13 +206,13 @@ def _outputs_as_inputs(program: Program) -> dict[str, ProgramInput]:
 
 
 SCALARS_SINCE = 22
-"""The producer version from which on a placeholder whose shape has no dims is a scalar (TensorFlow's array_ops.cc)."""
+"""The producer version from which on a placeholder's shape without dims means a scalar (TensorFlow's array_ops.cc)."""
 
 
 def input_of_node(node: Node, producer: int) -> ProgramInput:
-    """What a node says of itself as an input, in a graph that this version of GraphDefs wrote."""
+    """Return the input that a node describes, in a graph written by this version of GraphDef."""
     kind = next((node.attr[n].type for n in ("dtype", "T", "DstT") if n in node.attr), 1)
-    # Graphs say "unknown rank" by leaving the shape out, old ones by a shape without dims too.
+    # Graphs express an unknown rank by a missing shape, old ones also by a shape without dims.
     shape = node.attr["shape"].shape if "shape" in node.attr else None
     known = shape is not None and not shape.unknown_rank and len(shape.dim) > 0
     says_shape = producer >= SCALARS_SINCE or node.op == DEFAULTED or "_output_shapes" in node.attr

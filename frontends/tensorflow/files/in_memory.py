@@ -1,4 +1,4 @@
-"""Functions and Keras models in memory: traced by TensorFlow into a graph, their weights bound from the variables."""
+"""Functions and Keras models in memory: TensorFlow traces them into a graph, with weights bound from the variables."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported, UsageError
 from convert.graph.inputs import match_specs
 from convert.graph.tensors import lazy_tensor, tensor_of
-from convert.options import InputSpec, Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import InputSpec, Options
+from convert.runtimes.start_tensorflow import import_tensorflow
 
-from ..common.start_tensorflow import import_tensorflow
 from ..graph.attributes import dtype_of
 from ..graph.function_body import body_from_graph
 from ..graph.lookup_tables import LookupTable
@@ -31,7 +31,7 @@ from ..runner.names import captured_variables, function_names, keras_names
 
 
 def program_from_keras(model: Any, options: Options, report: Report) -> Program:
-    """The program of a built Keras model in inference mode. Raises `UsageError` where its inputs are not known."""
+    """Return the program of a built Keras model in inference mode. Raises `UsageError` if its inputs are unknown."""
     tf = import_tensorflow()
     import keras
 
@@ -59,7 +59,7 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
             hint="give these sizes, for instance --input x:float32[batch,64,64,3]",
         ) from error
     program = _program_of_concrete(concrete, model.name, inputs, outputs)
-    program.one_batch = True  # `fit` and `predict` refuse inputs of unlike numbers of rows
+    program.one_batch = True  # `fit` and `predict` reject inputs with different numbers of rows
     if found := _called_in_training(model):
         program.mode = (
             f"{', '.join(found)} called with training=True inside of the model: model(x) does there what training does "
@@ -76,11 +76,13 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
 
 
 _SAME_IN_TRAINING = ("AutoContrast", "CenterCrop", "Equalization", "MaxNumBoundingBoxes", "Resizing")
-"""Keras's layers for pictures that draw nothing; `training` is True by default in all of them, as in those that do."""
+"""Keras's image layers that use no random numbers; `training` defaults to True in all image layers."""
 
 
 def _called_in_training(model: Any) -> list[str]:
-    """The layers that a functional model, or one inside it, calls with training=True; predict overrules that."""
+    """Return the layers that a functional model, or one inside it, calls with training=True. `predict` overrides that
+    argument.
+    """
     import keras
 
     same = tuple(getattr(keras.layers, name) for name in _SAME_IN_TRAINING if hasattr(keras.layers, name))
@@ -94,13 +96,13 @@ def _called_in_training(model: Any) -> list[str]:
 
 
 def _error_summary(error: Exception) -> str:
-    """The first lines of an error, without the colours and the tensors that Keras adds to it."""
+    """Return the first lines of an error, without the colours and tensors that Keras adds."""
     text = re.sub(r"\x1b\[\d*m", "", str(error)).partition("Arguments received by")[0]
     return f"{type(error).__name__}: {' '.join(text.split())[:300]}"
 
 
 def program_from_function(thing: Any, options: Options, report: Report) -> Program:
-    """The program of a tf.function or ConcreteFunction. Raises `UsageError` where a signature has to be given."""
+    """Return the program of a tf.function or ConcreteFunction. Raises `UsageError` if it needs a signature."""
     concrete = thing
     if not hasattr(thing, "captured_inputs"):
         concrete = _concrete_function(thing, options.inputs)
@@ -143,9 +145,10 @@ def _program_of_concrete(concrete: Any, name: str, inputs: Sequence[str], output
 def _captured_value(
     value: Any, variables: Mapping[int, tuple[str, Any]], tables: Mapping[int, tuple[np.ndarray, np.ndarray]]
 ) -> Variable | LookupTable | ir.TensorProtocol:
-    """What a function holds on to: a variable, whose content is read when it is written, a table, or a constant.
+    """Return a captured value as a variable, whose content is read when it is written out, as a table, or as a
+    constant.
 
-    `variables` are those that it can be, with their names, and `tables` their content, by the `id` of their handle.
+    `variables` are the possible variables with their names, and `tables` their content, by the `id` of their handle.
     """
     if id(value) in tables:
         return LookupTable("captured", *(_tensor_of_array(content) for content in tables[id(value)]))
@@ -171,7 +174,7 @@ def _tensor_of_array(content: Any) -> ir.TensorProtocol:
 
 
 def _variable_content(variable: Any) -> np.ndarray:
-    """Read eagerly: a backend may ask for it while it builds a graph of its own."""
+    """Read the variable eagerly: a backend may ask for it while it builds its own graph."""
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode():

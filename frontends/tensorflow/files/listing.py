@@ -1,10 +1,10 @@
-"""The nodes of a graph, whether or not it can be read: `--outputs` and `--input` name them."""
+"""Lists the nodes of a graph, whether or not it can be read; `--outputs` and `--input` use their names."""
 
 from __future__ import annotations
 
-from convert.options import Options
-from convert.report import Node
-from convert.source import Source
+from convert.outcome.report import Node
+from convert.request.options import Options
+from convert.request.source import Source
 
 from ..graph.protos import open_buffer, parse_message
 from ..runner.graph_signature import meta_file
@@ -12,7 +12,7 @@ from .frozen import node_rows, parse_graph
 
 
 def list_nodes(source: Source, options: Options) -> list[Node]:
-    """Return the nodes of a GraphDef, in its order. Raises `BadInput` for what is none."""
+    """Return the nodes of a GraphDef, in its order. Raises `BadInput` for other content."""
     if source.path is None:
         graph = source.model
     elif source.kind == "tf-meta":

@@ -1,4 +1,4 @@
-"""Checkpoints of TensorFlow 1 with their graph: a MetaGraphDef (.meta), and the variables in the files beside it."""
+"""Checkpoints of TensorFlow 1 with their graph: a MetaGraphDef (.meta), and the variables in the files next to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import BadInput, UsageError
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 from ..graph.function_body import body_from_graph
 from ..graph.protos import open_buffer, parse_message
@@ -24,10 +24,10 @@ _TRAINING = re.compile(r"(Resource|Sparse)*Apply[A-Z].*")
 
 
 def read_meta(path: Path, options: Options, report: Report) -> Program:
-    """The program in a `.meta` file, or in the latest of a folder.
+    """Return the program in a `.meta` file, or in the latest of a folder.
 
-    It is a signature's where the graph has some and no outputs are named, else that between the named tensors. Raises
-    `BadInput` for broken files, `UsageError` where the outputs cannot be told.
+    It is that of a signature if the graph has some and no outputs are named, else the part between the named tensors.
+    Raises `BadInput` for broken files, and `UsageError` if the outputs are unknown.
     """
     file = meta_file(path)
     buffer = open_buffer(file)
@@ -48,7 +48,7 @@ def read_meta(path: Path, options: Options, report: Report) -> Program:
 
 
 def _output_candidates(meta: Any, file: Path) -> Sequence[Any]:
-    """The nodes without those that save, restore and initialize. Raises `UsageError` for a graph that trains."""
+    """Return the nodes except those that save, restore and initialize. Raises `UsageError` for a training graph."""
     nodes = meta.graph_def.node
     if any(_TRAINING.fullmatch(n.op) for n in nodes):
         raise UsageError(

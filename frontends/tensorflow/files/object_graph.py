@@ -1,8 +1,8 @@
-"""Variables of a SavedModel by the objects that hold them, as TensorFlow 2 restores them.
+"""Finds a SavedModel's variables by the objects that hold them, as TensorFlow 2 does when it restores them.
 
-Which variables a function captured is told by its `bound_inputs`, numbers of objects. Where the checkpoint has the
-value of an object is told by a graph of the same objects in the checkpoint; both are walked from the root by the names
-of attributes. The graph that the saver restores (TensorFlow 1) may hold other handles than the function does.
+The `bound_inputs` of a function (numbers of objects) say which variables it captured. A graph of the same objects in
+the checkpoint says where their values are. Both graphs are walked from the root by attribute names. The graph that the
+saver restores (TensorFlow 1) may have other handles than the function.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..graph.function_body import FunctionBody
 
 
 def captured_objects(meta: Any, graph: FunctionBody) -> dict[str, int]:
-    """Return the objects that the variables of a graph stand for, by the nodes of their handles."""
+    """Return the object numbers of a graph's variables, by the nodes of their handles."""
     functions = meta.object_graph_def.concrete_functions
     found = dict[str, int]()
     for node in graph.nodes.values():
@@ -28,7 +28,7 @@ def captured_objects(meta: Any, graph: FunctionBody) -> dict[str, int]:
 
 
 def checkpoint_keys(objects: Any, tracked: Any) -> dict[int, str]:
-    """Return the names of tensors in a checkpoint by the numbers of the SavedModel's objects.
+    """Return the checkpoint keys by the numbers of the SavedModel's objects.
 
     objects: the SavedObjectGraph. tracked: the TrackableObjectGraph of the checkpoint.
     """

@@ -1,4 +1,4 @@
-"""SavedModels, parsed: a signature of the meta graph, and its variables read from the checkpoint beside it."""
+"""Parses SavedModels: a signature of the meta graph, with its variables from the checkpoint."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from convert.errors import BadInput, Unsupported, UsageError
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 from ..graph.attributes import shape_of
 from ..graph.function_body import FunctionBody, Ref, body_from_function, body_from_graph
@@ -34,7 +34,9 @@ _ASSIGNMENTS = ("AssignVariableOp", "Assign")
 
 
 def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
-    """The program of one signature. Raises `BadInput` for a broken folder, `UsageError` for a choice that is open."""
+    """Return the program of one signature. Raises `BadInput` for a broken folder, `UsageError` for an ambiguous
+    choice.
+    """
     buffer, saved = parse_saved_model(folder)
     if not options.trust:
         check_meta_graphs(saved.meta_graphs, folder, options, unknown=False)
@@ -45,14 +47,14 @@ def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
 def read_signature(
     meta: Any, label: Path, checkpoint: Path, buffer: memoryview, options: Options, report: Report
 ) -> Program:
-    """The program of one signature of a meta graph, its variables in the files that begin with `checkpoint`."""
+    """Return the program of one signature of a meta graph; variables are in the files that begin with `checkpoint`."""
     name, signature = _select_signature(meta, options.signature, label)
     if options.outputs and set(options.outputs) != set(signature.outputs):
         raise UsageError(
             f"the outputs of {label} are those of its signature {name!r}: {', '.join(sorted(signature.outputs))}",
             hint="--outputs names tensors of a frozen graph or a checkpoint; leave it out",
         )
-    if len(meta.signature_def) - sum(k in meta.signature_def for k in _INTERNAL) > 1:
+    if not options.signature and len(meta.signature_def) - sum(k in meta.signature_def for k in _INTERNAL) > 1:
         report.note(
             f"signature {name!r} of {', '.join(_signature_names(meta))} (--signature NAME chooses another)",
             code="chosen-signature",
@@ -83,9 +85,10 @@ def read_signature(
 
 
 def _assets(meta: Any, folder: Path) -> dict[str, Path]:
-    """The files in the folder's `assets` by the nodes that stand for their paths; none behind a link that leads out."""
+    """Return the files in the folder's `assets` by the nodes that hold their paths, except links that lead outside."""
     own = folder / "assets"
-    names = {path.name for path in own.iterdir()} if own.is_dir() else set()  # a name of the file's may be no name
+    # a name in the file may not be a valid file name
+    names = {path.name for path in own.iterdir()} if own.is_dir() else set()
     found = {Ref.parse(a.tensor_info.name).node: own / a.filename for a in meta.asset_file_def if a.filename in names}
     inside = own.resolve()
     return {node: path for node, path in found.items() if path.resolve().parent == inside and path.is_file()}
@@ -122,7 +125,9 @@ def _natural_sort_key(key: str) -> list[Any]:
 
 
 def _ordered_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs as the function returns them if one node makes them all, else by name (output_2 before output_10)."""
+    """Return outputs in the order of the function if one node makes them all, else by name (output_2 before
+    output_10).
+    """
     refs = {key: Ref.parse(outputs[key].name or "?") for key in outputs}
     same = len({r.node for r in refs.values()}) == 1 and len(set(refs.values())) == len(refs)
     keys = sorted(outputs, key=lambda k: (refs[k].index if same else 0, _natural_sort_key(k)))
@@ -134,9 +139,9 @@ def _ordered_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Checkpoint:
-    """The variables of a SavedModel, opened when one is asked for.
+    """The variables of a SavedModel, opened at first use.
 
-    keys: names of tensors by node. objects: numbers of objects in `graph`, a SavedObjectGraph, by node.
+    keys: checkpoint keys by node. objects: object numbers in `graph`, a SavedObjectGraph, by node.
     """
 
     prefix: Path
@@ -148,7 +153,7 @@ class Checkpoint:
     _object_keys: dict[int, str] = field(default_factory=dict)
 
     def find(self, node: str, shared_name: str) -> Variable | None:
-        """The variable that a handle's node stands for, or None if the checkpoint does not hold it."""
+        """Return the variable of a handle's node, or None if the checkpoint does not have it."""
         name = shared_name or node
         if name not in self._found:
             if self._bundle is None:
@@ -172,7 +177,7 @@ class Checkpoint:
 
 
 def restored_keys(meta: Any, graph: FunctionBody, functions: Mapping[str, Any]) -> dict[str, str]:
-    """Which tensor of the checkpoint each variable is restored from, by its node: what the saver's graph would do."""
+    """Return the checkpoint key that each variable is restored from, by its node, as the saver's graph does it."""
     operation = meta.saver_def.restore_op_name.partition(":")[0]
     if operation not in graph.nodes:
         return {}
@@ -195,7 +200,7 @@ def restored_keys(meta: Any, graph: FunctionBody, functions: Mapping[str, Any]) 
 
 
 def _restored_key(body: FunctionBody, ref: Ref) -> str:
-    """The name of the tensor that `ref` carries from a RestoreV2, or nothing."""
+    """Return the checkpoint key that `ref` carries from a RestoreV2, or ""."""
     for _ in range(10):
         node = body.nodes.get(ref.node)
         if node is None or node.op == "RestoreV2" or not node.inputs:

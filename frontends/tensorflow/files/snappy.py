@@ -1,6 +1,6 @@
-"""Blocks compressed with snappy (google/snappy, format_description.txt), as LevelDB tables may have them.
+"""Decompresses snappy blocks (google/snappy, format_description.txt), which LevelDB tables may have.
 
-Libraries allocate the size that a block claims before they look at its content; a stranger's block may claim 4 GB.
+Libraries allocate the size that a block claims before they check its content, and a malicious block may claim 4 GB.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from convert.errors import BadInput
 from convert.files.protobuf_wire import TruncatedMessage, read_varint
 
 _MOST = 22
-"""An element of three bytes gives 64 at most."""
+"""An element of three bytes expands to 64 at most."""
 
 
 def decompress(data: bytes) -> bytes:
-    """Return the content of a block. Raises `BadInput` for one that is damaged."""
+    """Return the content of a block. Raises `BadInput` for a damaged one."""
     try:
         return _decompress(data)
     except (IndexError, ValueError, TruncatedMessage):

@@ -1,8 +1,8 @@
 """Checkpoints in TensorFlow's V2 format (a TensorBundle): an index, and shards whose tensors are memory-mapped.
 
 The index is a LevelDB table (leveldb/doc/table_format.md) from tensor names to BundleEntryProto messages
-(tensor_bundle.proto); the shards hold the tensors' bytes at the offsets that the entries give. Both hold checksums,
-masked as LevelDB does (leveldb/util/crc32c.h), which are compared: other numbers than were saved are not a model.
+(tensor_bundle.proto). The shards have the tensors' bytes at the offsets of the entries. Both have checksums, masked as
+in LevelDB (leveldb/util/crc32c.h), which are verified.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bundle:
         return key in self.entries
 
     def tensor(self, key: str) -> ir.TensorProtocol:
-        """The tensor under `key`, over the mapped file; a large one is mapped whenever it is asked for.
+        """Return the tensor under `key`, backed by the mapped file; a large one is mapped at each access.
 
         Raises `BadInput` if it is missing, damaged or does not fit.
         """
@@ -71,7 +71,7 @@ class Bundle:
         return lazy_tensor(dtype, dims, lambda: tensor_from_bytes(open_buffer(path)[place], dtype, dims).numpy())
 
     def text(self, key: str) -> bytes:
-        """Return the one text under `key`: its length, a checksum of that, and its bytes (tensor_bundle.cc)."""
+        """Return the single string under `key`: its length, a checksum of that, and its bytes (tensor_bundle.cc)."""
         content = bytes(self._bytes(self.entries[key]))
         size, at = _varint(content, 0)
         text = content[at + 4 :]
@@ -80,7 +80,7 @@ class Bundle:
         return text
 
     def _check(self, key: str, entry: Any) -> None:
-        """Read, not mapped: what is mapped stays in memory for as long as the model does."""
+        """Read the bytes instead of mapping them: mapped bytes stay in memory as long as the model does."""
         path, left, checksum = self._shard(entry.shard_id), entry.size, 0
         with path.open("rb") as file:
             file.seek(entry.offset)
@@ -114,7 +114,7 @@ class Bundle:
 
 
 def open_bundle(prefix: Path) -> Bundle:
-    """Open the checkpoint `prefix` (`…/variables/variables`). Raises `BadInput` where the index is not one."""
+    """Open the checkpoint `prefix` (`…/variables/variables`). Raises `BadInput` if the index is invalid."""
     path = prefix.with_name(prefix.name + ".index")
     buffer = open_buffer(path)
     try:
@@ -134,7 +134,7 @@ def _table_entries(buffer: memoryview) -> Iterator[tuple[bytes, bytes]]:
     footer = bytes(buffer[-_FOOTER:])
     if len(footer) < _FOOTER or footer[-8:] != _MAGIC:
         raise BadInput("not a checkpoint's index: the magic number at its end is missing", hint="is the file complete?")
-    at = _varint(footer, _varint(footer, 0)[1])[1]  # past the handle of the meta index
+    at = _varint(footer, _varint(footer, 0)[1])[1]  # skip the handle of the meta index
     for _, handle in _block_entries(buffer, *_varint_pair(footer, at)):
         yield from _block_entries(buffer, *_varint_pair(handle, 0))
 
@@ -165,7 +165,7 @@ def _block_entries(buffer: memoryview, offset: int, size: int) -> Iterator[tuple
 
 
 def _masked_crc(checksum: int) -> int:
-    """A CRC-32C as it is stored: turned by 15 bits, plus a constant."""
+    """Return a CRC-32C in its stored form: rotated by 15 bits, plus a constant."""
     return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 

@@ -1,10 +1,11 @@
-"""Which operators a graph may hold before anything of it is run: those that compute, and no others.
+"""The operators that a graph may contain before any of it is run: those that only compute.
 
-`operator_effects.tsv` says of every operator in TensorFlow's registry what it does beside computing; each was looked
-at. What only computes is allowed, decoding of images included: a kernel on tensors is no worse than any other. What
-touches files, the network, other programs or devices is not, nor is what the table does not name. A few depend:
+`operator_effects.tsv` lists, for every operator in TensorFlow's registry, its effects besides computing; each was
+reviewed. Pure computation is allowed, including decoding of images, whose kernels are no riskier than others. Operators
+that touch files, the network, other programs or devices are not allowed, nor those missing from the table. Some depend:
 
 - on an attribute (`PrintV2` prints to a stream or to a file);
+- on the program of StableHLO that they hold, whose operators have to be known (`programs`);
 - on what runs them: Save and Restore are for the saver that loading uses (`file_access`).
 """
 
@@ -18,9 +19,10 @@ from typing import Any
 from convert.errors import Location, Problem, UnsafeInput
 
 from .file_access import Graph, file_problems
+from .programs import only_computes
 
 COMPUTES, BY_ATTRIBUTES, SAVER, TABLE = "computes", "by its attributes", "saver", "table from a file"
-TESTS, INTERNAL = "test", "internal"
+TESTS, INTERNAL, STABLEHLO = "test", "internal", "StableHLO"
 REASONS = {
     "files": "reads or writes files",
     "network": "sends to or receives from elsewhere",
@@ -33,10 +35,7 @@ REASONS = {
 }
 UNKNOWN = "is not known to do nothing but compute"
 HINT = "if you trust the file, add --trust; else export the model for inference, without its input pipeline"
-PROGRAM_HINT = (
-    "no conversion reads such a program: export the model with TensorFlow's own operators "
-    "(from JAX up to 0.6: jax2tf.convert(f, native_serialization=False), which newer ones ignore)"
-)
+PROGRAM_HINT = "no conversion reads such a program: export the model with TensorFlow's own operators"
 
 
 def _is_inner_source(source: bytes) -> bool:
@@ -50,19 +49,19 @@ _SAFE_ATTRIBUTES: Mapping[str, tuple[str, Callable[[bytes], bool], str]] = {
     "EncodeProto": ("descriptor_source", _is_inner_source, "opens a file of descriptors"),
     "FixedUnigramCandidateSampler": ("vocab_file", lambda s: not s, "opens a vocabulary"),
 }
-"""The attribute that decides, the values that are harmless (the default is), and what the others do."""
+"""The deciding attribute, its harmless values (including the default), and the effect of the others."""
 
 
 @cache
 def effects() -> Mapping[str, str]:
-    """The class of each operator in `operator_effects.tsv` by its name: `COMPUTES`, or what it does beside that."""
+    """Return the class of each operator in `operator_effects.tsv`: `COMPUTES`, or its effect."""
     text = files(__package__).joinpath("operator_effects.tsv").read_text()
     return dict(line.split("\t") for line in text.splitlines())
 
 
 def unsafe_operators() -> list[str]:
-    """The operators that a model might hold and that are not allowed, by name."""
-    left_out = (COMPUTES, BY_ATTRIBUTES, TABLE, TESTS, INTERNAL, "devices")
+    """Return the names of operators that a model might contain and that are not allowed."""
+    left_out = (COMPUTES, BY_ATTRIBUTES, TABLE, TESTS, INTERNAL, STABLEHLO, "devices")
     return sorted(name for name, kind in effects().items() if kind not in left_out)
 
 
@@ -71,9 +70,9 @@ def refuse_effects(
 ) -> None:
     """Raise one `UnsafeInput` that lists every operator in the file that may do more than compute.
 
-    roots: the tensors or nodes that are going to be run beside what the graph names itself (signatures, initializers).
-    known: operators that the user vouches for. unknown: whether those that the table does not name are refused; where
-    nothing is run, they do nothing.
+    roots: tensors or nodes that will be run in addition to those that the graph names (signatures, initializers).
+    known: operators that the user trusts. unknown: refuse operators missing from the table; they are harmless if
+    nothing is run.
     """
     found: dict[tuple[str, str], list[Location]] = {}
     for function, node in graph.all_nodes():
@@ -85,7 +84,7 @@ def refuse_effects(
 
 
 def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
-    """Raise `UnsafeInput` with every one of `problems`, if there are any."""
+    """Raise `UnsafeInput` with all `problems`, if there are any."""
     if problems:
         compiled = any(is_compiled(problem.at.operator) for problem in problems)
         raise UnsafeInput(
@@ -96,12 +95,12 @@ def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
 
 
 def is_compiled(operator: str) -> bool:
-    """Whether an operator runs a program of XLA's or MLIR's: no rule reads that, trusted or not."""
+    """Return whether an operator runs an XLA or MLIR program, which no rule reads, trusted or not."""
     return effects().get(operator) == "program" and any(name in operator for name in ("Xla", "Mlir"))
 
 
 def operator_problem(operator: str) -> str:
-    """Why an operator is not allowed whatever its attributes are and whoever runs it, or nothing."""
+    """Return why an operator is not allowed whatever its attributes and its caller, or ""."""
     kind = effects().get(operator)
     return "" if kind == COMPUTES else UNKNOWN if kind is None else REASONS.get(kind, REASONS["files"])
 
@@ -110,10 +109,12 @@ def _problem(node: Any, functions: Collection[str], known: Collection[str], *, u
     kind = effects().get(node.op)
     if kind in (COMPUTES, SAVER, TABLE):
         return ""
+    if kind == STABLEHLO:  # a reader checks those that it lowers, and executes none
+        return "" if not unknown or only_computes(node) else REASONS["program"]
     if kind == BY_ATTRIBUTES:
         name, harmless, why = _SAFE_ATTRIBUTES[node.op]
         given = node.attr.get(name)
-        # A caller's attribute that stands here by its name tells nothing.
+        # An attribute that refers to one of the caller says nothing.
         return "" if given is None or (given.WhichOneof("value") == "s" and harmless(given.s)) else why
     if kind is not None:
         return REASONS[kind]

@@ -1,4 +1,4 @@
-"""Attributes of TensorFlow nodes as plain Python: dtypes, shapes, lists, and tensors that stay in the file."""
+"""Attributes of TensorFlow nodes as Python values: dtypes, shapes, lists, and tensors that stay in the file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DTYPES: dict[int, ir.DataType] = {
 RESOURCE, VARIANT = 20, 21
 _REFERENCE = 100
 
-# The repeated field that holds small contents, by dtype; float16 and bfloat16 are bit patterns in half_val.
+# The repeated field with small contents, by dtype; float16 and bfloat16 are bit patterns in half_val.
 _FIELDS = {
     1: ("float_val", np.float32), 2: ("double_val", np.float64), 3: ("int_val", np.int32), 4: ("int_val", np.uint8),
     5: ("int_val", np.int16), 6: ("int_val", np.int8), 9: ("int64_val", np.int64), 10: ("bool_val", np.bool_),
@@ -52,19 +52,19 @@ _FIELDS = {
 
 
 def dtype_of(number: int) -> ir.DataType | None:
-    """The ONNX dtype for TensorFlow's `number` (a reference counts as what it refers to); None for resources."""
+    """Return the ONNX dtype for TensorFlow's `number` (a reference counts as its target); None for resources."""
     return DTYPES.get(number - _REFERENCE if number > _REFERENCE else number)
 
 
 def shape_of(proto: Any) -> tuple[int | None, ...] | None:
-    """The dims of a TensorShapeProto, None for unknown ones; None where the rank is unknown."""
+    """Return the dims of a TensorShapeProto, None for unknown ones; None if the rank is unknown."""
     if proto.unknown_rank:
         return None
     return tuple(None if d.size < 0 else d.size for d in proto.dim)
 
 
 def decode(value: Any, buffer: memoryview, function: Callable[[Any], Any]) -> Any:
-    """An AttrValue as Python; strings become str, and functions whatever `function` makes of the NameAttrList.
+    """Return an AttrValue as a Python value; strings become str, and `function` converts a NameAttrList.
 
     `buffer` is the file in which large tensors were left.
     """
@@ -95,9 +95,9 @@ def _decode_value(kind: str, value: Any, buffer: memoryview, function: Callable[
 
 
 def tensor_of_proto(proto: Any, buffer: memoryview) -> ir.TensorProtocol:
-    """The content of a TensorProto without a copy where it is stored as bytes.
+    """Return the content of a TensorProto, without a copy if it is stored as bytes.
 
-    Raises `BadInput` where content and shape do not fit each other.
+    Raises `BadInput` if content and shape disagree.
     """
     dtype = dtype_of(proto.dtype)
     dims = shape_of(proto.tensor_shape)
@@ -114,7 +114,7 @@ def tensor_of_proto(proto: Any, buffer: memoryview) -> ir.TensorProtocol:
 
 
 def tensor_from_bytes(raw: Any, dtype: ir.DataType, shape: list[int]) -> ir.Tensor:
-    """A tensor over little-endian bytes, checked against the dims. Raises `BadInput` where they do not fit."""
+    """Return a tensor over little-endian bytes. Raises `BadInput` if they do not fit the dims."""
     kind = np.dtype(dtype.numpy())
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if len(raw) != count * kind.itemsize:
@@ -139,7 +139,7 @@ def _array_from_fields(proto: Any, dtype: ir.DataType, count: int, shape: list[i
         return array.reshape(shape)
     if len(array) > count:
         raise BadInput(f"a constant of shape {shape} holds {len(array)} numbers")
-    # TensorFlow leaves out repetitions of the last number; the broadcast keeps a splat of any size at one element.
+    # TensorFlow omits repetitions of the last number; broadcasting keeps a splat of any size at one element.
     if len(array) <= 1:
         return np.broadcast_to(array[0] if len(array) else np.zeros((), dtype.numpy()), shape)
     return np.concatenate([array, np.broadcast_to(array[-1], count - len(array))]).reshape(shape)
@@ -150,7 +150,7 @@ def _repeat_last(items: list[bytes], count: int, default: bytes) -> list[bytes]:
 
 
 def named_functions(node: Any) -> Iterator[str]:
-    """The functions that the attributes of a NodeDef name: branches, bodies of loops, what is called."""
+    """Yield the functions that the attributes of a NodeDef name: branches, loop bodies, callees."""
     for value in node.attr.values():
         if value.WhichOneof("value") == "func":
             yield value.func.name

@@ -1,9 +1,9 @@
-"""TensorFlow 1's control flow (Switch, Merge, Enter, Exit, NextIteration) as the If and While that it stands for.
+"""Converts TensorFlow 1's control flow (Switch, Merge, Enter, Exit, NextIteration) into If and While.
 
-Frozen graphs of TensorFlow 2 hold it too: freezing lowers functional control flow by default. A loop's variables are
-Merge(Enter, NextIteration); its condition is what LoopCond reads; its body lies between the Switch of each variable
-and its NextIteration. A branch's operands are Switches with one predicate, and a Merge joins what was computed; those
-of one branch of several are _SwitchN, which freezing makes of Case.
+Frozen graphs of TensorFlow 2 have it too, because freezing lowers functional control flow by default. A loop variable
+is Merge(Enter, NextIteration). The loop's condition is the input of LoopCond, and its body lies between the Switch of
+each variable and its NextIteration. The operands of a branch are Switches with the same predicate, and a Merge joins
+the results. Several branches use _SwitchN, which freezing creates from Case.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .tensor_arrays_v1 import OPERATORS as _ARRAYS
 from .tensor_arrays_v1 import arrays_to_lists
 
 _ENTER, _EXIT, _NEXT = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "RefNextIteration")
-_RESULTS = " results"  # a node of no graph, so that what is returned is replaced like any input
+_RESULTS = " results"  # a node of no graph, so that results are replaced like inputs
 _MERGE, _SWITCH, _CASE = ("Merge", "RefMerge"), ("Switch", "RefSwitch"), "_SwitchN"
 OPERATORS = (*_ENTER, *_EXIT, *_NEXT, *_MERGE, *_SWITCH, _CASE, "LoopCond", *_ARRAYS)
-"""What `structure_control_flow` takes away."""
+"""The operators that `structure_control_flow` removes."""
 
 
 def structure_control_flow(body: FunctionBody, functions: MutableMapping[str, FunctionBody]) -> FunctionBody:
-    """`body` with its loops and branches as While and If nodes; their functions are added to `functions`.
+    """Return `body` with its loops and branches as While and If nodes; their functions are added to `functions`.
 
-    Raises `Unsupported` for control flow that is neither, and for state that it changes.
+    Raises `Unsupported` for other control flow, and for state changes in it.
     """
     body = arrays_to_lists(body)
     if not {n.op for n in body.live} & {*_ENTER, *_EXIT, *_MERGE, *_SWITCH, _CASE}:
         return body
-    # What only control edges lead to is looked at now: they are gone afterwards, with what they waited for.
+    # Check now nodes that only control edges reach; later these are removed, with the nodes that they wait for.
     refuse_unsafe((n.op, n.location) for n in body.bystanders)
     refuse_state_changes(body.bystanders)
     nodes = body.nodes | {_RESULTS: Node(_RESULTS, "NoOp", body.results, [], {})}
@@ -64,9 +64,10 @@ def _frame_name(node: Node) -> bytes:
 def _structure_loop(
     nodes: dict[str, Node], frame: bytes, alive: set[str], functions: MutableMapping[str, FunctionBody]
 ) -> None:
-    """Put a While in the place of one frame, if no other loop or branch is left inside of it.
+    """Replace one frame by a While, unless another loop or branch is left inside it.
 
-    What is not `alive` is left out: a graph that was trained keeps stacks and counters for its gradients in the loop.
+    Nodes that are not `alive` are dropped: a graph that was trained keeps stacks and counters for its gradients in
+    loops.
     """
     here = [nodes[name] for name in nodes if name in alive]
     enters = {n.name: n for n in here if n.op in _ENTER and _frame_name(n) == frame}
@@ -106,7 +107,7 @@ def _structure_loop(
 
 
 def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMapping[str, FunctionBody]) -> None:
-    """Put an If in the place of one Merge, if what it joins depends on one predicate and nothing is left inside."""
+    """Replace one Merge by an If, if its inputs depend on one predicate and no control flow is left inside."""
     merge = nodes.get(name)
     if merge is None or any(nodes[r.node].op in _ENTER + _NEXT for r in merge.inputs):
         return
@@ -119,7 +120,7 @@ def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMappi
     if len(merge.inputs) != 2:
         return
     sides = [_branch_side(nodes, ref, region or {}) for ref, region in zip(merge.inputs, regions, strict=True)]
-    if sides.count(None) == 1:  # constants alone: the other side tells
+    if sides.count(None) == 1:  # constants only: the other side determines the predicate
         sides = [1 - (sides[1 - i] or 0) if side is None else side for i, side in enumerate(sides)]
     used = {s: i for region in regions for s, i in (region or {}).items()}
     predicates = {nodes[s].inputs[1] for s in used} or _pivot_predicates(nodes, merge.inputs)
@@ -148,14 +149,16 @@ def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMappi
 def _branch_indices(
     nodes: Mapping[str, Node], starts: Iterable[Ref], regions: Iterable[Mapping[str, int] | None]
 ) -> set[Ref]:
-    """What chooses among several branches: the index of the _SwitchN that they take values from, or wait for."""
+    """Return the references that select among several branches: the index of the _SwitchN that they read or wait
+    for.
+    """
     used = {name for region in regions for name in region or {}}
     used = used or {name for start in starts for name in _awaited_switches(nodes, start)}
     return {nodes[name].inputs[1] for name in used if nodes[name].op == _CASE}
 
 
 def _awaited_switches(nodes: Mapping[str, Node], start: Ref) -> set[str]:
-    """The Switches that constants behind `start` wait for, by way of nodes that do nothing."""
+    """Return the Switches that constants behind `start` wait for, through nodes that do nothing."""
     found, stack, seen = set(), [start.node], set()
     while stack:
         node = nodes[stack.pop()]
@@ -171,7 +174,7 @@ def _structure_case(
     nodes: dict[str, Node], merge: Node, regions: list[dict[str, int]], indices: set[Ref],
     functions: MutableMapping[str, FunctionBody],
 ) -> None:  # fmt: skip
-    """Put a Case in the place of a Merge. Branches are joined in their order; the last is for all other indices."""
+    """Replace a Merge by a Case. Branches are joined in order; the last one is for all other indices."""
     used = {s: 0 for region in regions for s in region}
     if len(indices) != 1 or any(set(r.values()) - {i} for i, r in enumerate(regions)):
         return
@@ -190,7 +193,7 @@ def _structure_case(
 
 
 def _controlling_switches(nodes: Mapping[str, Node], start: Ref) -> dict[str, int] | None:
-    """The Switches that `start` is computed from, with the side taken; None if other control flow is in between."""
+    """Return the Switches that `start` depends on, with the side; None if other control flow is in between."""
     found: dict[str, int] = {}
     stack, seen = [start], set()
     while stack:
@@ -208,7 +211,7 @@ def _controlling_switches(nodes: Mapping[str, Node], start: Ref) -> dict[str, in
 
 
 def _branch_side(nodes: Mapping[str, Node], start: Ref, region: Mapping[str, int]) -> int | None:
-    """1 for the branch where the predicate holds, 0 for the other; None where nothing tells."""
+    """Return 1 for the branch in which the predicate holds, 0 for the other; None if unknown."""
     sides = set(region.values()) or {side for side, _ in _pivot_guards(nodes, start)}
     return sides.pop() if len(sides) == 1 else None
 
@@ -218,7 +221,7 @@ def _pivot_predicates(nodes: Mapping[str, Node], starts: Iterable[Ref]) -> set[R
 
 
 def _pivot_guards(nodes: Mapping[str, Node], start: Ref) -> set[tuple[int, Ref]]:
-    """Side and predicate of the pivots that a constant waits for: Identity of a Switch of the predicate."""
+    """Return side and predicate of the pivots that a constant waits for: Identity of a Switch of the predicate."""
     found = set()
     for name in nodes[start.node].controls:
         pivot = nodes.get(name)
@@ -234,7 +237,7 @@ def _extract_function(
     arguments: list[str],
     results: list[Ref],
 ) -> FunctionBody:
-    """The nodes that `results` need, with the tensors in `mapping` as arguments."""
+    """Return the nodes that `results` need, with the tensors in `mapping` as arguments."""
     kept: dict[str, Node] = {}
     results = [_mapped_ref(r, mapping) for r in results]
     stack = [r.node for r in results]
@@ -249,7 +252,7 @@ def _extract_function(
 
 
 def _has_control_flow(body: FunctionBody) -> bool:
-    """Whether control flow is left in it that has to be structured first."""
+    """Return whether there is control flow that must be structured first."""
     return any(n.op in (*_ENTER, *_EXIT, *_MERGE, *_SWITCH, _CASE, *_NEXT) for n in body.nodes.values())
 
 

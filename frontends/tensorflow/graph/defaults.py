@@ -1,4 +1,4 @@
-"""Placeholders with a default, `is_training` and `keep_prob`: what is not fed is what TensorFlow takes it for."""
+"""Placeholders with a default (`is_training`, `keep_prob`), which apply if they are not fed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import dtype_name
-from convert.report import Report
+from convert.outcome.report import Report
 
 from . import attributes
 from .function_body import FunctionBody, Node
 
 DEFAULTED = "PlaceholderWithDefault"
-_MOST = 8  # elements of a default that are told
+_MOST = 8  # number of elements of a default that are shown
 
 
 def note_defaults(
     body: FunctionBody, called: Sequence[FunctionBody], buffer: memoryview, report: Report, *, cuttable: bool
 ) -> None:
-    """Say which placeholders of `body`, and of the functions that it calls, are fixed, to what, and how they stay.
+    """Note which placeholders of `body` and of the functions that it calls are fixed to a default, and how to keep
+    them.
 
-    It is by `--input` that one stays an input, where the graph is `cuttable` and holds it itself.
+    If the graph is `cuttable` and has the placeholder itself, `--input` keeps it an input.
     """
     for owner in (body, *called):
         for node in owner.live:

@@ -1,8 +1,8 @@
-"""Save, Restore and tables from files: who runs them, and on which files.
+"""Save, Restore and tables from files: what runs them, and on which files.
 
-Loading a model restores its variables with operators that the file itself holds, fed with the name of the checkpoint.
-Nothing else may reach such an operator, and loading none that writes. A table may be filled from a file that is among
-the model's own assets.
+Loading a model restores its variables with operators of the file itself, which are fed the checkpoint's name. Nothing
+else may reach such an operator, and loading may not reach one that writes. A table may be filled from a file among the
+model's own assets.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _PLAIN_USES = (*_ASSIGNMENTS, "ReadVariableOp", "VarIsInitializedOp", "IsVariabl
 _MAIN_OPS = ("saved_model_main_op", "legacy_init_op", "main_op")
 """The collections that name what runs when a SavedModel is loaded."""
 _IMPLEMENTS = "api_implements"
-"""The attribute of functions that TensorFlow's optimizer may put in each other's place."""
+"""The attribute of functions that TensorFlow's optimizer may substitute for each other."""
 _DEEPEST = 50
 
 
 def node_name(tensor: str) -> str:
-    """The node that makes a tensor, or that a control edge waits for."""
+    """Return the node that makes a tensor, or that a control edge waits for."""
     return tensor.removeprefix("^").partition(":")[0]
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph with its functions, as messages, and what is run of it when it is loaded.
+    """A graph with its functions, as messages, and the parts that run when it is loaded.
 
-    starts: nodes that loading or a signature runs. saver: the nodes of the file's name, of restoring and of saving.
-    objects: functions that the objects of a SavedModel hold, each with which of its last arguments are assets.
-    assets: nodes that are fed with paths of the model's own files.
+    starts: nodes that loading or a signature runs. saver: the nodes of the file name, of restoring and of saving.
+    objects: functions that objects of a SavedModel hold, each with the trailing arguments that are assets. assets:
+    nodes that are fed paths of the model's own files.
     """
 
     nodes: dict[str, Any]
@@ -49,7 +49,7 @@ class Graph:
 
     @classmethod
     def of_message(cls, graph: Any) -> Graph:
-        """A GraphDef's."""
+        """Return the graph of a GraphDef."""
         gradients = defaultdict(list)
         for gradient in graph.library.gradient:
             gradients[gradient.function_name].append(gradient.gradient_func)
@@ -58,7 +58,7 @@ class Graph:
 
     @classmethod
     def of_meta(cls, meta: Any) -> Graph:
-        """A MetaGraphDef's."""
+        """Return the graph of a MetaGraphDef."""
         plain = cls.of_message(meta.graph_def)
         outputs = [t.name for s in meta.signature_def.values() for t in s.outputs.values()]
         mains = [name for key in _MAIN_OPS if key in meta.collection_def
@@ -79,12 +79,12 @@ class Graph:
         )  # fmt: skip
 
     def all_nodes(self) -> Iterator[tuple[str, Any]]:
-        """Every node of the graph and of its functions, with the function's name (nothing for the graph)."""
+        """Yield every node of the graph and of its functions, with the function's name ("" for the graph)."""
         yield from (("", node) for node in self.nodes.values())
         yield from ((name, node) for name, function in self.functions.items() for node in function.node_def)
 
     def reach(self, names: Iterable[str]) -> tuple[set[str], set[str]]:
-        """The nodes that `names` need or wait for, and the functions that all these call, directly or not."""
+        """Return the nodes that `names` need or wait for, and the functions that they call, directly or not."""
         found: set[str] = set()
         waiting = list(names)
         while waiting:
@@ -95,7 +95,7 @@ class Graph:
         return found, self.called(f for name in found for f in self.callees(self.nodes[name]))
 
     def called(self, names: Iterable[str]) -> set[str]:
-        """The functions `names` and all that they call."""
+        """Return the functions `names` and all that they call."""
         found: set[str] = set()
         waiting = list(names)
         while waiting:
@@ -107,13 +107,13 @@ class Graph:
         return found
 
     def callees(self, node: Any) -> Iterator[str]:
-        """The functions that a node names."""
+        """Yield the functions that a node names."""
         yield node.op
         yield from named_functions(node)
 
     @cached_property
     def callers(self) -> dict[str, list[tuple[str, Any]]]:
-        """The nodes that name each function, with the functions that they are in."""
+        """Return the nodes that name each function, with the functions that contain them."""
         found = defaultdict(list)
         for scope, node in self.all_nodes():
             for name in set(self.callees(node)) & set(self.functions):
@@ -129,9 +129,9 @@ def _is_inside(filename: str) -> bool:
 def file_problems(
     graph: Graph, roots: Iterable[str], saver: Collection[str], tables: Collection[str]
 ) -> Iterator[tuple[str, Any, str]]:
-    """Each operator of `saver` and `tables` that may not be there: its function, its node, and why.
+    """Yield each forbidden operator of `saver` and `tables`: its function, its node, and the reason.
 
-    roots: nodes that are run beside those that the graph names.
+    roots: nodes that are run in addition to those that the graph names.
     """
     if not any(node.op in saver or node.op in tables for _, node in graph.all_nodes()):
         return
@@ -158,7 +158,7 @@ def file_problems(
 
 
 def _is_checkpoint(graph: Graph, scope: str, node: Any) -> bool:
-    """Whether a Restore takes the file's name that it is fed with."""
+    """Return whether a Restore takes the file name that it is fed."""
     return _comes_from(graph, scope, node.input[0] if node.input else "", frozenset({graph.saver[0]}), assets=False)
 
 
@@ -169,7 +169,7 @@ def _is_asset_table(graph: Graph, scope: str, node: Any) -> bool:
 def _comes_from(
     graph: Graph, scope: str, tensor: str, sources: Collection[str], *, assets: bool, depth: int = 0
 ) -> bool:
-    """Whether a tensor can be nothing but what one of the graph's nodes `sources` is fed with."""
+    """Return whether a tensor can only be a value that is fed to one of the graph's nodes `sources`."""
     name = node_name(tensor)
     if depth > _DEEPEST or not name:
         return False
@@ -193,7 +193,7 @@ def _comes_from(
 def _is_given(
     graph: Graph, function: str, place: int, count: int, sources: Collection[str], assets: bool, depth: int
 ) -> bool:
-    """Whether everybody who calls a function gives it one of `sources` at a place."""
+    """Return whether every caller of a function passes one of `sources` at a position."""
     callers = graph.callers.get(function, [])
     for scope, node in callers:
         data = [i for i in node.input if not i.startswith("^")]
@@ -208,7 +208,7 @@ def _is_given(
 
 
 def _holds_asset(graph: Graph, reading: Any, assets: Collection[str]) -> bool:
-    """Whether what is read of a variable is the path of an asset, which the same run assigns before."""
+    """Return whether a read variable holds the path of an asset, which the same run assigns before."""
     variable = graph.nodes.get(node_name(reading.input[0])) if reading.input else None
     if variable is None or variable.op != "VarHandleOp":
         return False

@@ -1,4 +1,4 @@
-"""Graphs and functions in one form: a body of nodes between arguments and results, in the order of execution."""
+"""Graphs and functions in one form: a body of nodes between arguments and results, in execution order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convert.errors import BadInput, Location
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """One tensor: `node:2` in graphs, `node:output:2` in functions (`output` is then the OpDef's name for it)."""
+    """One tensor: `node:2` in graphs, `node:output:2` in functions (`output` is the name in the OpDef)."""
 
     node: str
     output: str = ""
@@ -20,7 +20,7 @@ class Ref:
 
     @classmethod
     def parse(cls, text: str) -> Ref:
-        """Read a reference as NodeDefs write it. Raises `BadInput` for anything else."""
+        """Parse a reference as NodeDefs write it. Raises `BadInput` for anything else."""
         name, *rest = text.split(":")
         try:
             if len(rest) == 2:
@@ -34,7 +34,7 @@ class Ref:
 
 @dataclass(slots=True)
 class Node:
-    """A NodeDef with its inputs taken apart; `attr` are AttrValue messages by name."""
+    """A NodeDef with parsed inputs; `attr` are AttrValue messages by name."""
 
     name: str
     op: str
@@ -44,45 +44,45 @@ class Node:
 
     @property
     def location(self) -> Location:
-        """Where it is, for error messages: the scopes in its name are the modules that it came from."""
+        """The location for error messages: the scopes in the node's name are the modules that it came from."""
         return Location(self.op, self.name, self.name.rpartition("/")[0])
 
 
 @dataclass
 class FunctionBody:
-    """A graph or a function: `arguments` are names that references may use, `results` what it returns."""
+    """A graph or a function: `arguments` are names that references may use, `results` is what it returns."""
 
     name: str
     nodes: dict[str, Node]
     arguments: list[str]
     results: list[Ref]
     effects: list[str] = field(default_factory=list)
-    """Nodes that run for what they do, not for what they return."""
+    """Nodes that run for their effect, not for their result."""
 
     @cached_property
     def live(self) -> list[Node]:
-        """The nodes that the results need. Raises `BadInput` for a reference to nothing."""
+        """Return the nodes that the results need. Raises `BadInput` for a dangling reference."""
         return list(self._reach(r.node for r in self.results))
 
     @cached_property
     def bystanders(self) -> list[Node]:
-        """The nodes that run beside them: what control edges ask for."""
+        """Return the nodes that run in addition: those that control edges require."""
         live = {n.name for n in self.live}
         first = [name for n in self.live for name in n.controls] + self.effects
         return [n for n in self._reach(first, controls=True) if n.name not in live]
 
     @cached_property
     def order(self) -> list[Node]:
-        """`live` with every node after those that it reads. Raises `BadInput` for a cycle."""
+        """Return `live` with every node after those that it reads. Raises `BadInput` for a cycle."""
         return self._topological_order([], controls=False)
 
     def ordered(self, effects: Sequence[str]) -> list[Node]:
-        """`live`, the nodes `effects` and what these need, after all that they read or wait for."""
+        """Return `live`, the nodes `effects` and what these need, after all that they read or wait for."""
         needed = {n.name for n in self._reach([*(r.node for r in self.results), *effects])}
         return [n for n in self._topological_order(effects, controls=True) if n.name in needed]
 
     def unordered(self, one: str, other: str) -> bool:
-        """Whether neither of two of `live` and `bystanders` reads or waits for the other, directly or not."""
+        """Return whether neither of two nodes of `live` and `bystanders` depends on the other, directly or not."""
         return not (self._predecessor_bits[one] & self._bit[other] or self._predecessor_bits[other] & self._bit[one])
 
     @cached_property
@@ -91,7 +91,7 @@ class FunctionBody:
 
     @cached_property
     def _predecessor_bits(self) -> dict[str, int]:
-        """What each node waits for, a bit for each."""
+        """The nodes that each node waits for, as bit masks."""
         found = dict.fromkeys(self.arguments, 0)
         for node in self._topological_order([n.name for n in self.bystanders], controls=True):
             found[node.name] = 0
@@ -100,7 +100,11 @@ class FunctionBody:
         return found
 
     def _topological_order(self, effects: Sequence[str], *, controls: bool) -> list[Node]:
-        """What results and `effects` need, every node after those that it reads (with `controls`: or waits for)."""
+        """Return the nodes that results and `effects` need, each after its inputs, and with `controls` after its
+        control inputs.
+
+        Raises `BadInput` for a node that is missing or depends on itself.
+        """
         done: set[str] = set(self.arguments)
         pending: set[str] = set()
         order = []
@@ -144,7 +148,7 @@ class FunctionBody:
 
 
 def body_from_function(proto: Any) -> FunctionBody:
-    """The body of a FunctionDef."""
+    """Return the body of a FunctionDef."""
     arguments = [a.name for a in proto.signature.input_arg]
     results = [Ref.parse(proto.ret[a.name]) for a in proto.signature.output_arg]
     return FunctionBody(
@@ -155,9 +159,9 @@ def body_from_function(proto: Any) -> FunctionBody:
 def body_from_graph(
     proto: Any, name: str, inputs: Sequence[str], outputs: Sequence[str], effects: Sequence[str] = ()
 ) -> FunctionBody:
-    """The part of a GraphDef between the nodes `inputs` and the tensors `outputs` (`node:0`).
+    """Return the part of a GraphDef between the nodes `inputs` and the tensors `outputs` (`node:0`).
 
-    `effects` are nodes that run for what they do.
+    `effects` are nodes that run for their effect.
     """
     return FunctionBody(name, _parse_nodes(proto.node), list(inputs), [Ref.parse(o) for o in outputs], list(effects))
 

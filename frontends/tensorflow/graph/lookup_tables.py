@@ -1,4 +1,4 @@
-"""Lookup tables: what a handle stands for where constants fill it, and which constants do."""
+"""Lookup tables: finds the constants that fill a table, and the table of a handle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PASSING = ("Identity", "StopGradient", "Snapshot")
 
 @dataclass(frozen=True)
 class LookupTable:
-    """A table's keys and values, each of one dim; it is not changed after it is filled."""
+    """The keys and values of a table, each of one dim; it does not change after it is filled."""
 
     name: str
     keys: ir.TensorProtocol
@@ -36,13 +36,13 @@ class LookupTable:
 
 @dataclass
 class LookupTables:
-    """The tables of a graph by their handles' nodes, and why those that are not there are not."""
+    """The tables of a graph by the nodes of their handles, and the reasons why others are missing."""
 
     found: dict[str, LookupTable]
     reasons: dict[str, str]
 
     def find(self, node: str) -> LookupTable:
-        """The table of a handle. Raises `Unsupported` where constants alone do not tell what is in it."""
+        """Return the table of a handle. Raises `Unsupported` if it is filled by anything but constants."""
         if node in self.found:
             return self.found[node]
         hint = (
@@ -55,13 +55,13 @@ class LookupTables:
 
 @dataclass(frozen=True)
 class _BodyScope:
-    """A body with what its arguments stand for outside: a node of the outermost graph, and its scope."""
+    """A body with the outer values of its arguments: nodes of the outermost graph with their scope."""
 
     body: FunctionBody
     arguments: Mapping[str, tuple[_BodyScope, Ref]]
 
     def resolve(self, ref: Ref) -> Node | None:
-        """The node that makes `ref`, through calls' arguments and operators that pass it on."""
+        """Return the node that makes `ref`, through arguments of calls and operators that pass it on."""
         if ref.node in self.arguments:
             scope, outside = self.arguments[ref.node]
             return scope.resolve(outside)
@@ -73,7 +73,7 @@ class _BodyScope:
         return node
 
     def _assigned(self, variable: str) -> Node | None:
-        """What is assigned to a variable, where that is done once: the paths of assets are handed on so."""
+        """Return the node whose value a variable gets, if it is assigned once; asset paths are passed on this way."""
         found = [n for n in self.body.nodes.values() if n.op == "AssignVariableOp" and n.inputs[0].node == variable]
         return self.resolve(found[0].inputs[1]) if len(found) == 1 else None
 
@@ -85,9 +85,9 @@ def filled_tables(
     buffer: memoryview,
     assets: Mapping[str, Path] = MappingProxyType({}),
 ) -> LookupTables:
-    """The tables of a graph: filled by its own nodes, or by functions that the nodes `first` lead to.
+    """Return the tables of a graph, filled by its own nodes or by functions that the nodes `first` lead to.
 
-    assets: the files whose paths nodes of the graph stand for.
+    assets: the files whose paths nodes of the graph hold.
     """
     scope = _BodyScope(graph, {})
     tables = LookupTables({}, {})
@@ -134,7 +134,7 @@ def _fill_table(
     else:
         keys, values = (_constant_content(scope, ref, buffer) for ref in node.inputs[1:3])
     if keys is None or values is None:
-        tables.reasons[handle.name] = "a table that is filled with what is computed"
+        tables.reasons[handle.name] = "a table that is filled with computed values"
     elif handle.name in tables.found:
         del tables.found[handle.name]
         tables.reasons[handle.name] = "a table that is filled twice"
@@ -145,7 +145,7 @@ def _fill_table(
 
 
 def _constant_content(scope: _BodyScope, ref: Ref, buffer: memoryview) -> ir.TensorProtocol | None:
-    """A constant, or the range of numbers that vocabularies are given; None for anything else."""
+    """Return a constant, or the range of numbers that a vocabulary gets; None for anything else."""
     node = scope.resolve(ref)
     if node is None:
         return None

@@ -1,8 +1,8 @@
 """The schemas of TensorFlow's operators: arguments, attributes and their defaults, without importing TensorFlow.
 
-`opdefs.tsv` holds one operator a line: name, inputs, outputs, attributes (JSON: name → [type, default]). An argument
-`values*N` is a list whose length is the attribute N, `args@T` one whose dtypes are the attribute T. The table is
-written from an installed TensorFlow by `python -m convert.frontends.tensorflow.graph.opdefs > opdefs.tsv`, and a test
+`opdefs.tsv` has one operator per line: name, inputs, outputs, attributes (JSON: name → [type, default]). An argument
+`values*N` is a list whose length is the attribute N; `args@T` is one whose dtypes are the attribute T. `python -m
+convert.frontends.tensorflow.graph.opdefs > opdefs.tsv` writes the table from an installed TensorFlow, and a test
 compares the two.
 """
 
@@ -20,7 +20,7 @@ from convert.rules import REQUIRED, Argument, Schema
 
 from .attributes import DTYPES
 
-# Attributes that change how TensorFlow computes something, never what, or that follow from the inputs.
+# Attributes that change how TensorFlow computes but not the result, or that follow from the inputs.
 _IMMATERIAL = {
     "use_cudnn_on_gpu",
     "use_locking",
@@ -47,13 +47,13 @@ _IMMATERIAL = {
 
 @dataclass(frozen=True)
 class Arg:
-    """One input or output; `many` names the attribute that holds the length or the dtypes of a list."""
+    """One input or output; `many` names the attribute with the length or the dtypes of a list."""
 
     name: str
     many: str = ""
 
     def count(self, attributes: dict[str, Any]) -> int:
-        """How many tensors it stands for on a node with these attributes."""
+        """Return how many tensors it stands for on a node with these attributes."""
         if not self.many:
             return 1
         value = attributes[self.many]
@@ -62,7 +62,7 @@ class Arg:
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute: TensorFlow's type for it (`int`, `list(type)` …) and its default, `REQUIRED` where it has none."""
+    """One attribute: TensorFlow's type for it (`int`, `list(type)` …) and its default, or `REQUIRED`."""
 
     kind: str
     default: Any = REQUIRED
@@ -79,25 +79,25 @@ class OpDef:
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """The values that attributes have where a node does not say."""
+        """The values of attributes that a node leaves out."""
         return {name: a.default for name, a in self.attributes.items() if a.default is not REQUIRED}
 
 
 @cache
 def table() -> dict[str, OpDef]:
-    """Every operator in `opdefs.tsv` by name."""
+    """Return every operator in `opdefs.tsv` by name."""
     text = files(__package__).joinpath("opdefs.tsv").read_text()
     return {op.name: op for op in map(_parse_line, text.splitlines())}
 
 
 def find(operator: str) -> OpDef | None:
-    """The schema of `operator`, or None where it is not one of TensorFlow's that a reader knows."""
+    """Return the schema of `operator`, or None if it is not a TensorFlow operator that the reader knows."""
     return table().get(operator)
 
 
 @cache
 def schema(operator: str) -> Schema | None:
-    """The same in the dispatcher's terms: dtypes and lengths follow from the inputs, so rules may leave them out."""
+    """Return the dispatcher's schema: dtypes and lengths follow from the inputs, so rules may leave them out."""
     op = find(operator)
     if op is None:
         return None
@@ -126,7 +126,7 @@ def _parse_args(text: str) -> tuple[Arg, ...]:
 
 
 def describe(op: Any) -> str:
-    """The line of `opdefs.tsv` for an OpDef message of an installed TensorFlow."""
+    """Return the line of `opdefs.tsv` for an OpDef message of an installed TensorFlow."""
 
     def args(list_: Any) -> str:
         return " ".join(
@@ -159,7 +159,7 @@ def _scalar_literal(kind: str, value: Any) -> Any:
 
 
 def main() -> None:
-    """Print the table anew, for the operators that it holds, from the installed TensorFlow."""
+    """Print the table of the operators that it already has, with the schemas of the installed TensorFlow."""
     from tensorflow.python.framework import op_def_registry
 
     for name in table():

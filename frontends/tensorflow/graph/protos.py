@@ -1,8 +1,8 @@
-"""TensorFlow's messages, as far as a reader needs them, and a parse that leaves large tensors in the file.
+"""TensorFlow's messages, as far as a reader needs them, and a parser that leaves large tensors in the file.
 
 The field numbers are TensorFlow's (graph.proto, function.proto, saved_model.proto, tensor_bundle.proto). The messages
-live in a descriptor pool of their own, so that reading a SavedModel or a frozen graph needs neither an installed
-TensorFlow nor the seconds that importing it takes.
+are in their own descriptor pool, so that reading a SavedModel or a frozen graph needs neither an installed TensorFlow
+nor its import time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from convert.errors import BadInput
 from convert.files.holes import check_holes
 from convert.files.protobuf_wire import encode_varint
 
-# `field number type`, `*` for repeated, `{Type}` for a map from string. Fields that a reader never looks at are left
-# out: they are skipped as unknown fields.
+# `field number type`, `*` for repeated, `{Type}` for a map from string. Fields that a reader never uses are left out
+# and skipped as unknown fields.
 _FAR_OFFSET = (1 << 27) + secrets.randbelow(1 << 28)
 _FAR_SIZE = _FAR_OFFSET + 1
-"""The fields of a tensor that was left in the file: numbers that no file can know, so that none has them."""
+"""Fields of a tensor that was left in the file; no file can contain these numbers."""
 _MESSAGES = f"""
 SavedModel      saved_model_schema_version 1 int64, meta_graphs 2 *MetaGraphDef
 MetaGraphDef    meta_info_def 1 MetaInfoDef, graph_def 2 GraphDef, saver_def 3 SaverDef, \
@@ -107,7 +107,7 @@ _SCALARS = {
 
 
 def open_buffer(path: Path) -> memoryview:
-    """The bytes of a file, memory-mapped. Raises `BadInput` if it is empty, made of holes, or cannot be opened."""
+    """Return the bytes of a file, memory-mapped. Raises `BadInput` if it is empty, sparse, or cannot be opened."""
     try:
         check_holes(path)
         with path.open("rb") as file:
@@ -117,9 +117,9 @@ def open_buffer(path: Path) -> memoryview:
 
 
 def parse_message(buffer: memoryview, message: str, label: str) -> Any:
-    """The message in `buffer`, with the content of large tensors left where it is (see `far_offset`, `far_size`).
+    """Return the message in `buffer`; the content of large tensors stays in place (see `far_offset`, `far_size`).
 
-    `label` is how errors call the file. Raises `BadInput` where the bytes are not such a message.
+    `label` is the file's name in errors. Raises `BadInput` if the bytes are not such a message.
     """
     try:
         return MESSAGES[message].FromString(_strip_large_tensors(buffer, 0, len(buffer), message))
@@ -128,7 +128,9 @@ def parse_message(buffer: memoryview, message: str, label: str) -> Any:
 
 
 def _strip_large_tensors(buffer: memoryview, start: int, end: int, message: str) -> bytes:
-    """The encoding of buffer[start:end] with each large tensor_content replaced by its place in the buffer."""
+    """Return the encoding of buffer[start:end] with each large tensor_content replaced by its position in the
+    buffer.
+    """
     if end - start < _LARGE:
         return bytes(buffer[start:end])
     inner = _PATHS[message]

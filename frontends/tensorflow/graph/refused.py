@@ -1,4 +1,4 @@
-"""Operators that a reader refuses whatever rules there are: files, processes, Python, and changed state."""
+"""Operators that a reader refuses regardless of rules: files, processes, Python, and state changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from convert.errors import Location, Problem, UnsafeInput, Unsupported
 from .allowed import PROGRAM_HINT, is_compiled, operator_problem, unsafe_operators
 
 UNSAFE = frozenset(unsafe_operators()) | {"BigQueryReader", "GenerateBigQueryReaderPartitions"}
-"""Operators that read or write files, talk to other machines or call Python when the graph is run, and their like."""
+"""Operators that read or write files, use the network or call Python when the graph runs, and similar ones."""
 
 STATE = frozenset(
     """
@@ -34,11 +34,11 @@ CHANGES = frozenset(
     ScatterNdUpdate ScatterNdAdd ScatterNdSub StridedSliceAssign ResourceStridedSliceAssign
     """.split()  # noqa: SIM905 (a table)
 )
-"""Those that change a variable to what can be computed: it becomes an input and an output of the model."""
+"""Operators that set a variable to a computed value: it becomes an input and an output of the model."""
 
 
 def refuse_state_changes(nodes: Iterable[Any]) -> None:
-    """Raise one `Unsupported` that lists every operator in `STATE` among nodes that run for what they do."""
+    """Raise one `Unsupported` that lists every operator in `STATE` among nodes that run for their effect."""
     state = {n.op: n for n in nodes if n.op in STATE}
     if state:
         why = "changes the model's state, which a conversion would drop"

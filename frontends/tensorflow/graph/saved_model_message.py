@@ -1,4 +1,4 @@
-"""The message in a SavedModel's folder, in bytes or as text."""
+"""Parses the message in a SavedModel's folder, in binary or text form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from .protos import MESSAGES, open_buffer, parse_message
 
 
 def parse_saved_model(folder: Path) -> tuple[memoryview, Any]:
-    """The bytes of `saved_model.pb` and its message, or none and that of `saved_model.pbtxt`. Raises `BadInput`."""
+    """Return the bytes of `saved_model.pb` and its message, or no bytes and that of `saved_model.pbtxt`. Raises
+    `BadInput`.
+    """
     binary, text = folder / "saved_model.pb", folder / "saved_model.pbtxt"
     if binary.is_file():
         buffer = open_buffer(binary)

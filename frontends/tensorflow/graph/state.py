@@ -1,7 +1,7 @@
 """State: the variables that a graph changes, which become inputs and outputs of the converted model.
 
-They are found before anything is lowered. TensorFlow runs what reads and what changes a variable in the order of
-control edges; where these leave the order open, so that TensorFlow's own result would be chance, the graph is refused.
+They are found before lowering. TensorFlow runs reads and changes of a variable in the order of control edges. A graph
+is refused if these leave the order open, because TensorFlow's own result would then be random.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from convert.graph import Graph
 from convert.graph.inputs import Bounds
 from convert.graph.metadata import STATE_KEY, state_output
 from convert.graph.state import write_states
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..common.dims import dims_of
 from .function_body import FunctionBody, Node, Ref
@@ -33,7 +33,10 @@ Arguments = Mapping[str, Variable]
 
 @dataclass
 class StateAnalysis:
-    """Which variables a program changes: `find` gives that of a handle, `body` a function, `called` those of a node."""
+    """Finds the variables that a program changes.
+
+    `find` returns the variable of a handle, `body` a function, and `called` the functions of a node.
+    """
 
     find: Callable[[Node], Variable | None]
     body: Callable[[str], FunctionBody]
@@ -41,16 +44,16 @@ class StateAnalysis:
     changed: dict[int, Variable] = field(default_factory=dict)
 
     def follow(self, body: FunctionBody, arguments: Arguments) -> dict[int, list[tuple[Node, bool]]]:
-        """What `body` does with each variable (by `id`): the nodes that use it, and whether they change it.
+        """Return the uses of each variable in `body` (by `id`): the nodes that use it, and whether they change it.
 
-        Raises `Unsupported` where it changes what cannot be told, or in no order.
+        Raises `Unsupported` for a change of an unknown variable, or in an undefined order.
         """
         uses: dict[int, list[tuple[Node, bool]]] = {}
         for node in (*body.live, *body.bystanders):
             variables = [self._handle_variable(body, arguments, ref) for ref in node.inputs]
             if node.op in CHANGES:
                 if not variables or variables[0] is None:
-                    raise Unsupported("changes a variable that cannot be told").with_location(node.location)
+                    raise Unsupported("changes an unknown variable").with_location(node.location)
                 self.changed[id(variables[0])] = variables[0]
                 uses.setdefault(id(variables[0]), []).append((node, True))
                 variables = [None, *variables[1:]]
@@ -61,7 +64,7 @@ class StateAnalysis:
         return uses
 
     def _changed_variables(self, node: Node, variables: Sequence[Variable | None]) -> set[int]:
-        """The variables that the functions which a node calls change."""
+        """Return the variables that the functions called by a node change."""
         found: set[int] = set()
         first = _FIRST.get(node.op, 0)
         for name in self.called(node) if node.op not in CHANGES else ():
@@ -72,14 +75,14 @@ class StateAnalysis:
         return found
 
     def _handle_variable(self, body: FunctionBody, arguments: Arguments, ref: Ref) -> Variable | None:
-        """The variable whose handle `ref` is, if it is one."""
+        """Return the variable whose handle `ref` is, else None."""
         while ref.node not in arguments:
             node = body.nodes.get(ref.node)
             if node is None or ref.node in body.arguments:
                 return None
             if node.op in _HANDLES:
                 return self.find(node)
-            if node.op in CHANGES and node.inputs:  # of TensorFlow 1: it hands the reference on
+            if node.op in CHANGES and node.inputs:  # in TensorFlow 1 this returns the reference
                 ref = node.inputs[0]
             elif node.op in _LOOPS and ref.index < len(node.inputs):
                 ref = node.inputs[ref.index]
@@ -95,7 +98,7 @@ class StateAnalysis:
 
 
 def _refuse_races(body: FunctionBody, uses: Mapping[int, Sequence[tuple[Node, bool]]]) -> None:
-    """Raise for two uses of a variable, one of which changes it, where neither waits for the other."""
+    """Raise `Unsupported` for two uses of a variable if one changes it and neither waits for the other."""
     rows = [rows for rows in uses.values() if any(writes for _, writes in rows) and len(rows) > 1]
     if not rows:
         return
@@ -112,9 +115,10 @@ def _refuse_races(body: FunctionBody, uses: Mapping[int, Sequence[tuple[Node, bo
 
 
 def needed_states(outputs: Sequence[ir.Value], befores: Sequence[ir.Value], afters: Sequence[ir.Value]) -> list[bool]:
-    """Of each state whether `outputs` depend on what it held before, in this call or, by another state, in a later one.
+    """Return for each state whether `outputs` depend on its previous content, in this call or, through another state,
+    in a later one.
 
-    A counter, a metric or the seed of a dropout that is off is not needed: no caller can tell what it holds.
+    A counter, a metric or the seed of an inactive dropout is not needed, because no caller can observe it.
     """
     seen: set[ir.Value] = set()
     _mark_sources(outputs, seen)
@@ -128,7 +132,9 @@ def needed_states(outputs: Sequence[ir.Value], befores: Sequence[ir.Value], afte
 
 
 def _mark_sources(values: Iterable[ir.Value], seen: set[ir.Value]) -> None:
-    """Add to `seen` all that `values` are computed from; of an If only what gives these of its outputs."""
+    """Add to `seen` all values that `values` are computed from; for an If, only those that the outputs in question
+    need.
+    """
     stack = list(values)
     while stack:
         value = stack.pop()
@@ -153,9 +159,9 @@ def output_states(
     bounds: Bounds,
     report: Report,
 ) -> list[Variable]:
-    """Give the graph an output for each state that is needed, and take the inputs of the others away.
+    """Add an output to the graph for each state that is needed, and remove the inputs of the others.
 
-    befores: the inputs of the states. taken: names that are reserved, the states' outputs among them.
+    befores: the inputs of the states. taken: reserved names, including the states' outputs.
     """
     afters = [state.read(g) for state in states]
     needed = needed_states(g.graph.outputs, befores, afters)
@@ -170,7 +176,7 @@ def output_states(
 
 
 def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, report: Report) -> None:
-    """Take the inputs of states that no output depends on away; what still reads one reads what was saved."""
+    """Remove the inputs of states that no output depends on; remaining readers read the saved value."""
     for state, before in states.items():
         g.graph.inputs.remove(before)
         before.replace_all_uses_with(g.initializer(state.name, state.tensor))
@@ -186,7 +192,7 @@ def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, r
 
 
 def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) -> None:
-    """Say in the metadata and in the report which inputs and outputs are state, and what it starts with."""
+    """Record in the metadata and the report which inputs and outputs are state, and its initial content."""
     initials = write_states(model, {state.state: (state.name, state.tensor) for state in states})
     listed = []
     for variable in states:
@@ -194,7 +200,7 @@ def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) 
         start = f"starts as {initial}" if isinstance(initial, (int, float, str)) else "starts as saved"
         listed.append(f"{variable.name} (input {variable.state}, output {state_output(variable.state)}, {start})")
     report.note(
-        f"the graph changes {', '.join(listed)}: feed the value that it starts with first, then the output of the last "
-        f"call; the metadata {STATE_KEY} of an ONNX file hold these values",
+        f"the graph changes {', '.join(listed)}. Feed the initial value in the first call, and then the output of the "
+        f"call before; the metadata {STATE_KEY} of an ONNX file hold the initial values",
         code="state-inputs",
     )

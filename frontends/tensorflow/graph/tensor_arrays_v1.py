@@ -1,4 +1,4 @@
-"""TensorFlow 1's TensorArrays as TensorFlow 2's lists: what a handle and a flow do together, the list does alone."""
+"""Converts TensorFlow 1's TensorArrays to TensorFlow 2's lists: one list replaces a handle and a flow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from .function_body import FunctionBody, Node, Ref
 from .protos import MESSAGES
 
-# The list operator, the inputs that it takes (by place; "shape": the elements' shape, "lengths": none are known),
-# and the attribute that holds the dtype of an element.
+# The list operator, its inputs (by position; "shape": the elements' shape, "lengths": none known), and the attribute
+# with the dtype of an element.
 _LISTS: dict[str, tuple[str, tuple[int | str, ...], str]] = {
     "TensorArrayV3": ("TensorListReserve", ("shape", 0), "dtype"),
     "TensorArrayReadV3": ("TensorListGetItem", (2, 1, "shape"), "dtype"),
@@ -22,15 +22,15 @@ _LISTS: dict[str, tuple[str, tuple[int | str, ...], str]] = {
     "TensorArrayConcatV3": ("TensorListConcatV2", (1, "shape", "lengths"), "dtype"),
 }
 OPERATORS = (*_LISTS, "TensorArrayCloseV3")
-"""What `arrays_to_lists` takes away."""
+"""The operators that `arrays_to_lists` removes."""
 
 _INT32, _INT64 = 3, 9
 
 
 def arrays_to_lists(body: FunctionBody) -> FunctionBody:
-    """`body` with lists in the place of arrays; itself where there are none.
+    """Return `body` with lists in place of arrays; itself if there are none.
 
-    Where one of them grows, all are written as if they did: a write behind the end of another is TensorFlow's error.
+    If one of them grows, all are treated as growing: a write after the end of another is an error in TensorFlow.
     """
     arrays = {n.name for n in body.nodes.values() if n.op in _LISTS}
     if not arrays:
@@ -45,7 +45,7 @@ def arrays_to_lists(body: FunctionBody) -> FunctionBody:
             nodes[node.name] = node
 
     def list_ref(ref: Ref) -> Ref:
-        """A list has one output; only the lengths of a concatenation are a second."""
+        """Return the list for a reference. A list has one output; only the lengths of a concatenation are a second."""
         if ref.node not in arrays:
             return ref
         second = body.nodes[ref.node].op == "TensorArrayConcatV3" and (ref.index == 1 or ref.output == "lengths")
@@ -88,7 +88,7 @@ def _rewrite_node(nodes: dict[str, Node], node: Node, before: Mapping[str, Node]
 
 
 def _element_dims(node: Node) -> list[int] | None:
-    """The stated dims of an element, None for an unknown rank."""
+    """Return the declared dims of an element, None for an unknown rank."""
     value = node.attr["element_shape"] if "element_shape" in node.attr else None  # noqa: SIM401 (protobuf)
     if value is None or value.shape.unknown_rank:
         return None
@@ -96,7 +96,7 @@ def _element_dims(node: Node) -> list[int] | None:
 
 
 def _const_attributes(content: list[int] | None, dtype: int) -> dict[str, Any]:
-    """The attributes of a Const: a vector, or the scalar -1 for None."""
+    """Return the attributes of a Const: a vector, or the scalar -1 for None."""
     value, kind = MESSAGES["AttrValue"](), MESSAGES["AttrValue"]()
     kind.type = value.tensor.dtype = dtype
     if content is not None:
@@ -111,7 +111,7 @@ def _is_new_array(flow: Ref, nodes: Mapping[str, Node]) -> bool:
 
 
 def _counts_up(indices: Ref, nodes: Mapping[str, Node]) -> bool:
-    """Whether indices are 0, 1, 2 …: an array that was filled so holds what the tensor holds."""
+    """Return whether indices are 0, 1, 2 …; an array filled with them equals the tensor."""
     node = nodes.get(indices.node)
     if node is None or node.op != "Range":
         return False
@@ -120,7 +120,7 @@ def _counts_up(indices: Ref, nodes: Mapping[str, Node]) -> bool:
 
 
 def _is_gather_of_all(node: Node, nodes: Mapping[str, Node]) -> bool:
-    """Whether a gather takes all elements in order, as `stack` does."""
+    """Return whether a gather takes all elements in order, as `stack` does."""
     if not _counts_up(node.inputs[1], nodes):
         return False
     size = nodes.get(nodes[node.inputs[1].node].inputs[1].node)

@@ -1,4 +1,4 @@
-"""Variables: what a handle stands for while a graph is lowered, and what is known of those that the graph changes."""
+"""Variables: what a handle refers to during lowering, and the known facts about variables that the graph changes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from convert.graph import Dim, Graph
 
 @dataclass(eq=False)
 class Variable:
-    """A variable with the value that the model was saved with; handles of it travel through calls as they are.
+    """A variable with its saved value; handles of it pass through calls unchanged.
 
-    One that the graph changes is its `state`: then `value` is what it holds at this point of the lowering, which only
-    `home` may change, the graph or branch that is being written. A `reference` (TensorFlow 1) is read where it is used.
+    If the graph changes it, it is a `state`: `value` is its content at this point of the lowering, and only `home`, the
+    graph or branch being written, may change it. A `reference` (TensorFlow 1) is read where it is used.
     """
 
     name: str
@@ -27,15 +27,17 @@ class Variable:
     home: Graph | None = None
 
     def read(self, g: Graph) -> ir.Value:
-        """Its content: one initializer, however often it is read; of a state what was written last."""
+        """Return the content: one initializer for all reads; for a state, what was written last."""
         if self.value is None:
             self.value = g.initializer(self.name, self.tensor)
         return self.value
 
     def write(self, g: Graph, value: ir.Value) -> None:
-        """Give it another value. Raises `Unsupported` inside a loop, and for another dtype or shape."""
+        """Set another value. Raises `Unsupported` inside a loop, and for another dtype or shape."""
         if not self.state or self.home is not g:
-            raise Unsupported(f"the variable {self.name!r} is changed inside of a loop", hint="assign to it behind it")
+            raise Unsupported(
+                f"the variable {self.name!r} is changed inside a loop", hint="assign to it after the loop"
+            )
         before = self.read(g)
         if value.dtype != before.dtype:
             raise Unsupported(f"the variable {self.name!r} is given a value of another dtype")

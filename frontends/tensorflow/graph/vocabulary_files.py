@@ -1,4 +1,4 @@
-"""Tables that are filled from a text file among a model's assets, as InitializeTableFromTextFile reads it."""
+"""Tables filled from a text file among a model's assets, as InitializeTableFromTextFile reads it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from convert.errors import Unsupported
 from .attributes import dtype_of
 
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
-"""What stands for a column in `key_index` and `value_index`."""
+"""Special column numbers in `key_index` and `value_index`."""
 
 
 def table_from_file(path: Path, filling: Any, handle: Any) -> tuple[ir.TensorProtocol, ir.TensorProtocol]:
-    """Keys and values of a table, whose dtypes its handle's attributes tell, from a line each.
+    """Return keys and values of a table from the lines of a file; the handle's attributes give the dtypes.
 
-    filling, handle: attributes of the two nodes. Raises `Unsupported` for a file that TensorFlow refuses as well.
+    filling, handle: attributes of the two nodes. Raises `Unsupported` for a file that TensorFlow also rejects.
     """
     if filling["offset"].i if "offset" in filling else 0:
         raise Unsupported("a table that is filled from the middle of a file")

@@ -1,4 +1,4 @@
-"""The options of TensorFlow Lite's custom operator for detections, which are a flexbuffer."""
+"""The options of TensorFlow Lite's custom detection operator, which are a flexbuffer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def detection_options(raw: bytes) -> dict[str, Any]:
-    """By name, with the kernel's defaults (tensorflow/lite/kernels/detection_postprocess.cc).
+    """Return the options by name, with the kernel's defaults (tensorflow/lite/kernels/detection_postprocess.cc).
 
-    scales: of y, x, height and width. Raises what the accessors raise where offsets point outside of `raw`.
+    scales: of y, x, height and width. Raises what the accessors raise if offsets point outside `raw`.
     """
     from flatbuffers import flexbuffers
 
@@ -32,7 +32,7 @@ def detection_options(raw: bytes) -> dict[str, Any]:
 
 
 def _entry(table: Any, name: str) -> Any:
-    """The value of a key, or None where there is none."""
+    """Return the value of a key, or None if there is none."""
     try:
         return None if table[name].IsNull else table[name]
     except KeyError:

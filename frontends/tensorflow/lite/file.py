@@ -1,4 +1,4 @@
-"""What a TensorFlow Lite file holds: subgraphs of operators over tensors, read from the flatbuffer with checks."""
+"""The content of a TensorFlow Lite file, read from the flatbuffer with checks: subgraphs of operators over tensors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NUMBERS = {
     16: 17, 17: 6, 18: 14, 19: 6, 20: 4, 21: 25, 22: 24,
 }  # fmt: skip
 _BITS = {17: (4, True), 19: (2, True), 20: (4, False)}
-"""Types of less than a byte, by number: bits and sign; they are read as whole bytes."""
+"""Dtypes of less than a byte, by number: bits and sign; they are read as whole bytes."""
 
 
 @dataclass(frozen=True)
 class Quantization:
     """real = scale · (stored − zero point), for the whole tensor or along `axis`.
 
-    `ends` are the least and the largest integer of those of less than a byte, which are stored in bytes here.
+    `ends` are the least and the largest integer of a dtype of less than a byte, which is stored in bytes here.
     """
 
     scale: np.ndarray
@@ -48,7 +48,7 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of a subgraph; `content` makes a constant's array, `number` is TensorFlow's for the dtype."""
+    """One tensor of a subgraph; `content` returns a constant's array, `number` is TensorFlow's number of the dtype."""
 
     name: str
     number: int
@@ -59,12 +59,12 @@ class Tensor:
 
     @property
     def dtype(self) -> ir.DataType | None:
-        """None for handles to variables and tables."""
+        """The ONNX dtype; None for handles of variables and tables."""
         return DTYPES.get(self.number)
 
     @property
     def is_complex(self) -> bool:
-        """The shared graph has such numbers as pairs of real ones."""
+        """Return whether the tensor is complex; the shared graph has pairs of real numbers instead."""
         return self.number in (8, 18)
 
 
@@ -92,7 +92,7 @@ class Subgraph:
 
 @dataclass(frozen=True)
 class Signature:
-    """A signature: its key, its subgraph, and the tensors that it calls by a name."""
+    """A signature: its key, its subgraph, and its named tensors."""
 
     key: str
     subgraph: int
@@ -109,7 +109,7 @@ class LiteModel:
 
 
 def schema() -> Any:
-    """The accessors for the flatbuffer, from whichever of the two packages is installed."""
+    """Return the accessors for the flatbuffer, from whichever of the two packages is installed."""
     try:
         from ai_edge_litert import schema_py_generated as module
     except ImportError:
@@ -118,7 +118,7 @@ def schema() -> Any:
 
 
 def parse_lite_model(data: memoryview, label: str) -> LiteModel:
-    """The model in `data`. Raises `BadInput` for a file that is cut off, or that points at what it does not hold."""
+    """Return the model in `data`. Raises `BadInput` for a truncated file, or one with offsets outside it."""
     if bytes(data[4:8]) != b"TFL3":
         raise BadInput(f"{label} is no TensorFlow Lite model")
     try:
@@ -132,7 +132,7 @@ def parse_lite_model(data: memoryview, label: str) -> LiteModel:
 
 
 class _Reader:
-    """Reads one file with the generated accessors, whose offsets are only as good as the file."""
+    """Reads one file with the generated accessors, which do not check offsets."""
 
     def __init__(self, module: Any, data: memoryview) -> None:
         self.schema, self.data = module, data
@@ -152,7 +152,7 @@ class _Reader:
         return LiteModel(graphs, signatures)
 
     def _checked_count(self, count: int) -> int:
-        """A number of entries, as far as the file can hold them and a model can mean them."""
+        """Return a number of entries; raise for more than the file can hold or a model can need."""
         self.count += count
         if 4 * count > len(self.data) or self.count > limits.TFLITE_ENTRIES:
             raise ValueError("more entries than bytes")
@@ -180,7 +180,7 @@ class _Reader:
         return Subgraph(_decode_text(graph.Name()), tensors, starts, ends, operators)
 
     def _name_and_options(self, operator: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """An operator's name, options and default options; custom ones go by the name in the file."""
+        """Return an operator's name, options and default options; custom operators have the name in the file."""
         code = self.root.OperatorCodes(operator.OpcodeIndex())
         if operator.OpcodeIndex() >= self.root.OperatorCodesLength():
             raise ValueError("an operator code that is not there")
@@ -203,7 +203,7 @@ class _Reader:
     def _tensor(self, tensor: Any) -> Tensor:
         kind = tensor.Type()
         number = NUMBERS[kind]
-        # The signature's -1 are dims that may vary; the shape then holds 1.
+        # The signature's -1 marks dynamic dims, for which the shape has 1.
         vector = tensor.ShapeSignatureAsNumpy() if tensor.ShapeSignatureLength() > 0 else tensor.ShapeAsNumpy()
         sizes = [] if isinstance(vector, int) else vector.tolist()
         content = self._content(tensor, kind, number, tensor.ShapeAsNumpy())
@@ -237,7 +237,7 @@ class _Reader:
         return ir.Tensor(np.frombuffer(raw, np.dtype(dtype.numpy())).reshape(shape), dtype=dtype)
 
     def _bytes(self, buffer: Any) -> memoryview | None:
-        """A buffer's bytes where they are: in the table, or behind it in files of more than 2 GB."""
+        """Return a buffer's bytes: in the table, or after it in files of more than 2 GB."""
         if buffer.Offset() > 1:
             start, size = buffer.Offset(), buffer.Size()
             if start + size > len(self.data):
@@ -283,7 +283,9 @@ def _decode_text(data: bytes | None) -> str:
 
 
 def _options_dict(options: Any) -> dict[str, Any]:
-    """An options object by the schema's names: `fusedActivationFunction` is `fused_activation_function` there."""
+    """Return an options object with the schema's names: `fusedActivationFunction` becomes
+    `fused_activation_function`.
+    """
     return {re.sub(r"(?<!^)(?=[A-Z])", "_", k).lower(): _option_value(v) for k, v in vars(options).items()}
 
 

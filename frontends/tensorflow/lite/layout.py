@@ -1,9 +1,13 @@
-"""Holds the layout of a TensorFlow Lite file against the schema, as the runtime does before it looks at anything.
+"""Verifies the layout of a TensorFlow Lite file by the schema, as the runtime does before it reads anything.
 
-The generated accessors follow an offset wherever it leads; what they then take for a name, a shape or an option may be
-any bytes of the file. The rules are those of FlatBuffers' own verifier (flatbuffers/verifier.h), and `tables.tsv` says
-what each field of each table is: a scalar of so many bytes, a text (`s`), a vector of scalars (`v4`), of texts (`S`) or
-of tables (`T:Tensor`), a table (`t:…`), or a union (`U:…`), whose type stands in the field before.
+The generated accessors follow any offset, and may then read arbitrary bytes as a name, a shape or an option. The rules
+are those of FlatBuffers' own verifier (flatbuffers/verifier.h). `tables.tsv` has the type of each field of each table:
+
+- a scalar, as its number of bytes
+- a string (`s`)
+- a vector of scalars (`v4`), of strings (`S`) or of tables (`T:Tensor`)
+- a table (`t:…`)
+- a union (`U:…`), whose type is in the field before
 """
 
 from __future__ import annotations
@@ -17,20 +21,20 @@ from typing import Any
 from convert import limits
 
 _DEPTH = 64
-"""Tables inside of one another, as FlatBuffers has it."""
+"""Maximum nesting of tables, as in FlatBuffers."""
 _UNIONS = {"ArraySegments": "SparseIndexVector", "ArrayIndices": "SparseIndexVector", "Details": "QuantizationDetails"}
-"""The enumeration of a union's tables, where it is not called as its field."""
+"""The enumeration of a union's tables, if it is not named after the field."""
 
 
 @cache
 def table_fields() -> dict[str, list[str]]:
-    """What each field is, for each table, in the order of their slots; `-` for those that are not used any more."""
+    """Return the type of each field, for each table, in the order of the slots; `-` for unused ones."""
     text = resources.files(__package__).joinpath("tables.tsv").read_text()
     return {name: kinds.split() for name, kinds in (line.split("\t") for line in text.splitlines())}
 
 
 def check_layout(data: memoryview, schema: Any) -> None:
-    """Go through all tables of a file. Raises `ValueError` for an offset, a size or a text that is none."""
+    """Check all tables of a file. Raises `ValueError` for an invalid offset, size or string."""
     _Walk(data, schema).walk()
 
 
@@ -48,14 +52,14 @@ class _Walk:
             self._check_table(*self.tables.pop())
 
     def _number(self, code: str, at: int, size: int) -> int:
-        """A number of `size` bytes, which stands at a multiple of them."""
+        """Return a number of `size` bytes, aligned to its size."""
         if not 0 <= at <= self.size - size or at % size:
             raise ValueError("a number outside of the file")
         found: int = struct.unpack_from(code, self.data, at)[0]
         return found
 
     def _target(self, at: int) -> int:
-        """Where the offset at `at` leads."""
+        """Return the target of the offset at `at`."""
         offset = self._number("<I", at, 4)
         if not 0 < offset < 1 << 31 or at + offset >= self.size:
             raise ValueError("an offset that leads nowhere")

@@ -1,4 +1,4 @@
-"""How TensorFlow Lite packs strings, and integers of less than a byte."""
+"""Unpacks TensorFlow Lite's strings, and integers of less than a byte."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 
 def unpack_strings(raw: memoryview, count: int) -> list[bytes]:
-    """Strings behind a table of offsets: their number, then where each starts, then where the last ends.
+    """Return strings stored after a table of offsets: their number, the start of each, and the end of the last.
 
-    Raises ValueError for a table that does not fit (string_util.h).
+    Raises ValueError for an inconsistent table (string_util.h).
     """
     if len(raw) < 4:
         raise ValueError("no strings")
@@ -24,7 +24,7 @@ def unpack_strings(raw: memoryview, count: int) -> list[bytes]:
 
 
 def unpack_integers(raw: memoryview, count: int, bits: int, signed: bool) -> np.ndarray:
-    """Integers of 2 or 4 bits, the first in the lowest bits, as int8 or uint8. Raises ValueError for another size."""
+    """Return integers of 2 or 4 bits, lowest bits first, as int8 or uint8. Raises ValueError for another size."""
     each = 8 // bits
     if len(raw) != -(-count // each):
         raise ValueError("a constant of another size")

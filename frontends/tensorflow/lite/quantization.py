@@ -1,4 +1,4 @@
-"""Quantized tensors of TensorFlow Lite between QuantizeLinear and DequantizeLinear, with the file's parameters."""
+"""Quantized tensors of TensorFlow Lite as QuantizeLinear and DequantizeLinear with the file's parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
 
 
 def requantize(g: Graph, raw: ir.Value, given: Tensor, wanted: Tensor) -> ir.Value:
-    """`raw` as `wanted` stores it. From uint8 to int8 of one scale is a shift by 128, and so is the way back."""
+    """Return `raw` as `wanted` stores it. Between uint8 and int8 of the same scale this is a shift by 128."""
     old, new = given.quantization, wanted.quantization
     assert new is not None
     assert wanted.dtype is not None
@@ -35,10 +35,10 @@ def requantize(g: Graph, raw: ir.Value, given: Tensor, wanted: Tensor) -> ir.Val
 
 
 def _half_step_ratio(given: Tensor, wanted: Tensor) -> np.float32 | None:
-    """How many new steps an old one is, where bytes come to lie halfway between two.
+    """Return how many new steps an old one is, if bytes may fall halfway between two new steps; else None.
 
-    Kernels take halves upwards there, all of them, though from real numbers they go to the even step. (Integers of 16
-    bits are rounded twice, by a multiplier of 31 bits and a shift, which is off by one now and then.)
+    Kernels round all such halves upwards, although from real numbers they round to the even step. (16-bit integers are
+    rounded twice, by a 31-bit multiplier and a shift, which is occasionally off by one.)
     """
     old, new = given.quantization, wanted.quantization
     if (
@@ -62,7 +62,7 @@ _SHIFTS: dict[tuple[ir.DataType | None, ir.DataType], int] = {
 
 
 def dequantize(g: Graph, raw: ir.Value, tensor: Tensor) -> ir.Value:
-    """The real numbers of a quantized tensor; ONNX has no integers of 64 bits there, which are biases."""
+    """Return the real numbers of a quantized tensor. ONNX cannot dequantize 64-bit integers, which are biases."""
     quantization = tensor.quantization
     assert quantization is not None
     if raw.dtype == ir.DataType.INT64 and raw.const_value is not None:
@@ -87,7 +87,7 @@ def _dequantize_int64(g: Graph, raw: ir.Value, quantization: Quantization) -> ir
 
 
 def quantize(g: Graph, x: ir.Value, quantization: Quantization, dtype: ir.DataType) -> ir.Value:
-    """`x` as stored integers."""
+    """Return `x` as stored integers."""
     scale, zero = _scale_and_zero_point(g, quantization, dtype)
     stored = g.QuantizeLinear(x, scale, zero, axis=quantization.axis if quantization.per_axis else None)
     if quantization.ends is None:

@@ -1,4 +1,4 @@
-"""The reader of TensorFlow Lite files: subgraphs to the shared graph, quantized tensors between Q and DQ."""
+"""Reads TensorFlow Lite files: subgraphs into the shared graph, with quantized tensors between Q and DQ."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ from convert.graph import Graph
 from convert.graph.inputs import Bounds, match_specs
 from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY, state_output
 from convert.graph.tensors import dims_of
-from convert.options import Options
+from convert.graph.written_numbers import record_written_numbers
+from convert.outcome.note_codes import ACTION
+from convert.outcome.notes import Note
+from convert.outcome.report import Report
 from convert.passes.clean import drop_unused
-from convert.report import Report
+from convert.patterns.layers import find_layers
+from convert.request.options import Options
+from convert.request.source import Source
 from convert.rules import Argument, Schema
-from convert.source import Source
 
 from ..common.dims import NamingGraph
 from ..common.unify_dims import name_input_dims, share_names
 from ..graph.protos import open_buffer
 from ..graph.state import describe_state, output_states
-from ..program import ProgramInput, add_described_input, note_renamed, record_exact_scalars
+from ..program import ProgramInput, add_described_input, note_renamed
 from ..runner.names import distinct_names, tensor_names
 from . import ops  # noqa: F401  (fills the table)
 from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse_lite_model
+from .file_metadata import described_tensors
 from .quantization import INTEGERS, dequantize, quantize
 from .rules import AS_STORED, activation_behind, tflite_op
 from .state import (
@@ -48,7 +53,7 @@ from .state import (
 
 _ACTIVATION = "fused_activation_function"
 
-# Options that say how a kernel works or what its inputs are anyhow, not what it computes.
+# Options that say how a kernel works or repeat facts of its inputs, but do not change the result.
 _IMMATERIAL = frozenset(
     {"pot_scale_int16", "asymmetric_quantize_inputs", "quantized_bias_type", "values_count", "num_splits", "num",
      "in_data_type", "out_data_type", "validate_indices", "depth_multiplier", "quant_spec"}
@@ -56,17 +61,21 @@ _IMMATERIAL = frozenset(
 
 
 def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
-    """The shared graph of a `.tflite` file. Raises `BadInput`, `Unsupported`, `UsageError`."""
-    model = parse_lite_model(open_buffer(source.file), source.label)
+    """Return the shared graph of a `.tflite` file. Raises `BadInput`, `Unsupported`, `UsageError`."""
+    data = open_buffer(source.file)
+    model = parse_lite_model(data, source.label)
+    for line in described_tensors(data):
+        note = Note(f"metadata: {line}", code="file-metadata", level=_shown_in(report))
+        report.note(note)
     wanted = select_signature(model, options.signature)
-    if len(model.signatures) > 1:
+    if len(model.signatures) > 1 and not options.signature:
         keys = ", ".join(s.key for s in model.signatures)
         report.note(f"signature {wanted.key!r} of {keys} (--signature NAME chooses another)", code="chosen-signature")
     walker = SubgraphWalker(model)
     walker.check(wanted.subgraph)
     graph = model.subgraphs[wanted.subgraph]
     g = NamingGraph(graph.name or "main")
-    taken = dict.fromkeys(wanted.outputs, 0)  # by the outputs, whatever nodes are called
+    taken = dict.fromkeys(wanted.outputs, 0)  # named after the outputs, whatever the tensors are called
     note_renamed(wanted.inputs, wanted.outputs, report)
     g.reserve(taken)
     bounds: Bounds = {}
@@ -91,7 +100,8 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
         describe_state(result, kept, report)
     drop_unused(result)
     share_names(result, specs, bounds, report)
-    record_exact_scalars(result)
+    record_written_numbers(result.graph.initializers.values())
+    find_layers(result)
     result.metadata_props[LAYOUT_KEY] = "nhwc"
     if bounds:
         result.metadata_props[DIMS_KEY] = json.dumps(bounds)
@@ -105,10 +115,15 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     return result
 
 
-def select_signature(model: LiteModel, key: str) -> Signature:
-    """The signature to read, its ends in the order of the subgraph's; the tensors' own names where there is none.
+def _shown_in(report: Report) -> str:
+    """Return the level of notes on a file's metadata: `action` for `inspect`, the level of their code elsewhere."""
+    return ACTION if report.command == "inspect" else ""
 
-    An output that has the name of an input has `_output` behind it.
+
+def select_signature(model: LiteModel, key: str) -> Signature:
+    """Return the signature to read, with inputs and outputs in the subgraph's order, and tensor names if there is none.
+
+    An output with the name of an input gets `_output` appended.
     """
     if not model.signatures:
         if key:
@@ -135,7 +150,7 @@ def select_signature(model: LiteModel, key: str) -> Signature:
 
 
 def _note_hybrid_weights(model: LiteModel, report: Report) -> None:
-    """Tell of 8-bit weights under activations that are not: the interpreter rounds those too, the graph does not."""
+    """Note 8-bit weights with float activations: the interpreter rounds the activations too, the graph does not."""
     for graph in model.subgraphs:
         for operator in graph.operators:
             inputs = [graph.tensors[n] for n in operator.inputs if n >= 0]
@@ -152,7 +167,7 @@ _HYBRID = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_M
 
 
 def tensor_value(values: dict[int, ir.Value], graph: Subgraph, number: int) -> ir.Value:
-    """The value of a tensor. Raises `BadInput` where no operator has made it."""
+    """Return the value of a tensor. Raises `BadInput` if no operator has computed it."""
     if number not in values:
         raise BadInput(f"the tensor {graph.tensors[number].name!r} is used before anything makes it")
     return values[number]
@@ -160,7 +175,7 @@ def tensor_value(values: dict[int, ir.Value], graph: Subgraph, number: int) -> i
 
 @dataclass(frozen=True)
 class SubgraphRegion:
-    """A subgraph that an option names, for rules to write where they want it: `branch(g, *arguments)`."""
+    """A subgraph named by an option, which rules write where they need it: `branch(g, *arguments)`."""
 
     walker: SubgraphWalker
     number: int
@@ -170,7 +185,7 @@ class SubgraphRegion:
         return self.walker.model.subgraphs[self.number]
 
     def changed(self, *arguments: Any) -> list[LiteVariable]:
-        """The variables that it changes."""
+        """Return the variables that it changes."""
         given = {n: v for n, v in zip(self.subgraph.inputs, arguments, strict=False) if isinstance(v, LiteVariable)}
         return changed_variables(self.walker.model, self.walker.resources, self.number, given)
 
@@ -186,11 +201,11 @@ class SubgraphWalker:
 
     model: LiteModel
     disagreeing: list[str] = field(default_factory=list)
-    """Tensors whose stated size is another than what their operators give, in words."""
+    """Tensors whose declared size differs from their operators' result, as text."""
     resources: Resources = field(default_factory=Resources)
 
     def check(self, number: int) -> None:
-        """Raise for all that cannot be lowered in a subgraph and those that it calls: `Unsupported` lists operators."""
+        """Raise for everything that cannot be lowered in a subgraph and its callees: `Unsupported` lists operators."""
         self._count(number, {}, ())
         seen: dict[int, Subgraph] = {}
         stack = [number]
@@ -208,7 +223,7 @@ class SubgraphWalker:
         return found
 
     def _count(self, number: int, sizes: dict[int, int], path: tuple[int, ...]) -> int:
-        """How many operators a subgraph expands to, counted before anything is expanded."""
+        """Return how many operators a subgraph expands to, counted without expanding it."""
         if number in path:
             raise BadInput(f"subgraph {number} calls itself")
         if len(path) > limits.TFLITE_CALL_DEPTH:
@@ -225,9 +240,9 @@ class SubgraphWalker:
         return sizes[number]
 
     def add_states(self, g: Graph, wanted: Signature) -> list[LiteVariable]:
-        """The variables that a signature changes, each with a graph input for the value that it has before.
+        """Return the variables that a signature changes, each with a graph input for its previous value.
 
-        What CALL_ONCE runs is gone through first: it tells what they start with.
+        Subgraphs of CALL_ONCE are evaluated first, because they set the initial values.
         """
         initializers = initializers_of(self.model, wanted.subgraph)
         self.resources.filling = True
@@ -243,7 +258,7 @@ class SubgraphWalker:
         return [state for state in changed if state.filled]
 
     def run(self, g: Graph, graph: Subgraph, arguments: dict[int, ir.Value]) -> dict[int, ir.Value]:
-        """Write a subgraph's operators; the values of its tensors by number, as they are stored."""
+        """Write a subgraph's operators; return the values of its tensors by number, as they are stored."""
         values = dict(arguments)
         for number, tensor in enumerate(graph.tensors):
             if tensor.content is not None and number not in values:
@@ -270,7 +285,7 @@ class SubgraphWalker:
             if number >= 0 and graph.tensors[number].variable and operator.name in STEPS:
                 inputs.append(self.resources.variable_tensor(number, graph.tensors[number]))
                 continue
-            if number < 0 or graph.tensors[number].variable:  # a state starts at zero, which rules take for left out
+            if number < 0 or graph.tensors[number].variable:  # a state always starts at zero, so rules do not get it
                 inputs.append(None)
                 continue
             raw, tensor = tensor_value(values, graph, number), graph.tensors[number]
@@ -301,7 +316,7 @@ class SubgraphWalker:
             values[number] = result
 
     def _compare_stated_shape(self, value: ir.Value, tensor: Tensor) -> None:
-        """A size of 1 may stand for one that is not known."""
+        """Record a mismatch with the declared shape; a size of 1 may mean unknown."""
         if value.shape is None or len(value.shape) != len(tensor.shape) or tensor.is_complex:
             return
         pairs = zip(value.shape, tensor.shape, strict=True)
@@ -316,7 +331,7 @@ class SubgraphWalker:
         needed = {n for n in entry.keyword if signature(entry.rule).parameters[n].default is Parameter.empty}
         if missing := sorted(needed - attributes.keys() - {"given", "output", "resources"}):
             raise BadInput(f"{operator.name} {location(graph, operator).node!r} has no options {missing}")
-        if "output" in entry.keyword:  # what the file says of the result, for operators that have no other source
+        if "output" in entry.keyword:  # what the file declares for the result, for operators with no other source
             attributes["output"] = graph.tensors[operator.outputs[0]]
         if "resources" in entry.keyword:
             attributes["resources"] = self.resources
@@ -342,7 +357,9 @@ class SubgraphWalker:
 
 
 def _nothing(tensor: Tensor) -> ir.TensorProtocol | None:
-    """A constant without elements, for which a file has no buffer: the axes of a Squeeze of all dims, for example."""
+    """Return a constant without elements, for which a file has no buffer (such as the axes of a Squeeze of all
+    dims).
+    """
     if 0 not in tensor.shape or None in tensor.shape or tensor.dtype is None or tensor.variable:
         return None
     if tensor.dtype == ir.DataType.STRING:
@@ -351,7 +368,7 @@ def _nothing(tensor: Tensor) -> ir.TensorProtocol | None:
 
 
 def location(graph: Subgraph, operator: Operator) -> Location:
-    """Where an operator is: the first of the names that were joined when its parts were fused."""
+    """Return the location of an operator: the first of the names joined when its parts were fused."""
     ends = operator.outputs or [n for n in operator.inputs[:1] if n >= 0]
     name = graph.tensors[ends[0]].name if ends else ""
     name = name.partition(";")[0]
@@ -359,6 +376,6 @@ def location(graph: Subgraph, operator: Operator) -> Location:
 
 
 def _set_stated_shape(g: Graph, value: ir.Value, tensor: Tensor) -> None:
-    """State what the file knows of a result, where the dims are not known from the operators."""
+    """Set the declared shape of a result, if the operators do not determine the dims."""
     if value.shape is None and None not in tensor.shape and tensor.shape and tensor.dtype is not None:
         g.facts(value, shape=tensor.shape)

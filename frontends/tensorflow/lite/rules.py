@@ -18,24 +18,25 @@ from ..walker import GraphWalker
 from .file import NUMBERS
 
 tflite_op = Rules("TensorFlow Lite")
-"""Rules are `rule(g, *inputs, **options)`, options named as in schema.fbs, in snake case. Quantized tensors reach them
-as real numbers, and the walker quantizes what they return; `AS_STORED` names the operators for which it does not."""
+"""Rules are `rule(g, *inputs, **options)`, with options named as in schema.fbs, in snake case. They get quantized
+tensors as real numbers, and the walker quantizes their results, except for the operators in `AS_STORED`.
+"""
 
 AS_STORED: set[str] = set()
-"""Operators that only move what they get, so that integers stay integers."""
+"""Operators that only move elements, so that integers stay integers."""
 
 _WALKER = GraphWalker(tf_op, {}, lambda name, shared: None)
 
 
 def emit_tf(g: Graph, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Any:
-    """The value, or the list of values, of TensorFlow's `operator`, whose rule it takes; inputs may be lists."""
+    """Apply the rule of TensorFlow's `operator`; return a value or a list of values. Inputs may be lists."""
     flat = [v for i in inputs for v in (i if isinstance(i, (list, tuple)) else [i])]
     found = _WALKER.apply(g, operator, flat, dict(attributes or {}), g.location)
     return found[0] if len(found) == 1 else found
 
 
 def tf_rule(operator: str) -> Callable[..., Any]:
-    """The rule of an operator that is TensorFlow's, without attributes."""
+    """Return the rule of an operator that is TensorFlow's, without attributes."""
     return lambda g, *inputs: emit_tf(g, operator, [_require_input(v) for v in inputs])
 
 
@@ -46,20 +47,20 @@ def _require_input(value: Any) -> Any:
 
 
 def dtype_of(number: int) -> ir.DataType:
-    """The ONNX dtype for an option that holds one of TensorFlow Lite's numbers."""
+    """Return the ONNX dtype for an option with one of TensorFlow Lite's dtype numbers."""
     found = DTYPES.get(NUMBERS.get(number, 0))
     if found is None:
-        raise Unsupported(f"the dtype {number} is none of tensors")
+        raise Unsupported(f"the dtype {number} is no dtype of tensors")
     return found
 
 
 def padding_name(number: int) -> str:
-    """`SAME` or `VALID` (schema.fbs, enum Padding)."""
+    """Return `SAME` or `VALID` (schema.fbs, enum Padding)."""
     return ("SAME", "VALID")[number]
 
 
 def fused_activation(g: Graph, x: ir.Value, number: int) -> ir.Value:
-    """`x` through a fused activation (schema.fbs, enum ActivationFunctionType)."""
+    """Apply a fused activation to `x` (schema.fbs, enum ActivationFunctionType)."""
     if number == 0:
         return x
     if number not in _ACTIVATIONS:
@@ -68,9 +69,9 @@ def fused_activation(g: Graph, x: ir.Value, number: int) -> ir.Value:
 
 
 def activation_behind(g: Graph, x: ir.Value, number: int, operator: str) -> ir.Value:
-    """The same behind an operator that is not recurrent, of which LiteRT's kernels do the clipping ones alone.
+    """Apply a fused activation after a non-recurrent operator; LiteRT's kernels support only the clipping ones.
 
-    They pass over a Tanh, or refuse it as some refuse any, and what the file means nobody has computed.
+    They ignore a Tanh, or reject it, so such a file has no defined meaning.
     """
     if number == _TANH or (number and operator in ("CONCATENATION", "L2_NORMALIZATION")):
         raise Unsupported(f"the fused activation function {number}, which LiteRT's kernels leave out or refuse")

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
 from convert.extras import install_command
 from convert.graph.metadata import state_output
-from convert.options import Options
-from convert.source import Source
-from convert.stored import FULL, HALF, WEIGHTS, StoredWeight
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.request.storage import REAL_ENDS
+from convert.request.stored import FULL, HALF, WEIGHT_STEPS, WEIGHTS, StoredWeight
 
 from ..graph.allowed import operator_problem, refuse_listed
 from ..graph.protos import open_buffer
@@ -25,22 +27,22 @@ from .stateful import file_for
 
 KINDS = ("tflite",)
 OTHER_RUNTIMES = ("tf.lite.Interpreter",)
-"""Ways of use that an artefact need not have: where it does not run, the report says so."""
+"""Optional ways of use: if the artefact does not run this way, the report says so."""
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
 
 def available() -> str:
-    """Empty if the interpreter is installed, else what is missing."""
+    """Return an empty string if the interpreter is installed, else what is missing."""
     found = importlib.util.find_spec("ai_edge_litert")
     return "" if found else f"ai-edge-litert is not installed ({install_command('ai_edge_litert')})"
 
 
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each dict of inputs, by the signature's names, or the tensors' where there is none.
+    """Return outputs by name for each dict of inputs; names are the signature's, or the tensors' if there is none.
 
-    Raises `Unsupported` for float64 and for operators that the interpreter lacks, `BadInput` for a broken file,
-    `UnsafeInput` for one with operators of TensorFlow that do more than compute.
+    Raises `Unsupported` for float64 and for operators that the interpreter lacks, `BadInput` for a broken file, and
+    `UnsafeInput` for one with TensorFlow operators that do more than compute.
     """
     if precision == "float64":
         raise Unsupported("TensorFlow Lite computes in the precision that the file says")
@@ -51,15 +53,29 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     except (ValueError, RuntimeError) as error:
         raise _runner_error(source, error) from error
     ends = tensor_details(interpreter, options.signature)
-    return [_run_interpreter(interpreter, source, feed, ends, variables) for feed in feeds]
+    return [_real(_run_interpreter(interpreter, source, feed, ends, variables), ends, options) for feed in feeds]
+
+
+def _real(
+    found: dict[str, np.ndarray], ends: tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]], options: Options
+) -> dict[str, np.ndarray]:
+    """Return quantized outputs as real numbers, if the options request it."""
+    if not options.extra.get(REAL_ENDS):
+        return found
+    real = dict(found)
+    for name, tensor in ends[1].items():
+        scale, zero = tensor["quantization"]
+        if scale and np.dtype(tensor["dtype"]).kind in "iu":
+            real[name] = ((found[name].astype(np.int32) - zero) * np.float32(scale)).astype(np.float32)
+    return real
 
 
 def _interpreter(
     source: Source, feeds: Feeds, options: Options, interpreter_class: Any = None
 ) -> tuple[Any, dict[str, int]]:
-    """An interpreter of the file, or of one in which the variables that the feeds name are inputs and outputs.
+    """Return an interpreter of the file, or of a copy in which the variables named by the feeds are inputs and outputs.
 
-    Behind it the tensors that are variables, by the names in the feeds.
+    Also returns the tensors that are variables, by their names in the feeds.
     """
     from ai_edge_litert.interpreter import Interpreter
 
@@ -70,9 +86,9 @@ def _interpreter(
 
 
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]] | Unsupported]:
-    """Outputs by way of using the file: its tensors, resized for each feed, and its signature, called by name.
+    """Return outputs by way of using the file: its tensors, resized for each feed, and its signature, called by name.
 
-    The first feed is also run by TensorFlow's own interpreter, which has other versions of operators, if there is one.
+    The first feed also runs in TensorFlow's own interpreter, if there is one, which has other versions of operators.
     """
     found: dict[str, list[dict[str, np.ndarray]] | Unsupported]
     found = {"its tensors": run(source, feeds, precision="float32", options=options)}
@@ -87,13 +103,14 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
 def _run_tensorflow(
     source: Source, feed: Mapping[str, np.ndarray], options: Options
 ) -> list[dict[str, np.ndarray]] | Unsupported:
-    """Outputs on one feed by TensorFlow's interpreter, or why it does not run the file."""
+    """Return outputs on one feed by TensorFlow's interpreter, or why it does not run the file."""
     import tensorflow as tf
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # that it will be replaced by ai-edge-litert
+        with warnings.catch_warnings(action="ignore"):  # TensorFlow announces its replacement by ai-edge-litert
             interpreter, variables = _interpreter(source, [feed], options, tf.lite.Interpreter)
-        return [_run_interpreter(interpreter, source, feed, tensor_details(interpreter, options.signature), variables)]
+        ends = tensor_details(interpreter, options.signature)
+        return [_real(_run_interpreter(interpreter, source, feed, ends, variables), ends, options)]
     except ConvertError as error:
         text = error.sentence
     except (ValueError, RuntimeError) as error:
@@ -102,8 +119,11 @@ def _run_tensorflow(
 
 
 def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray] | None:
-    """One run by the signature runner; None where there is no signature, a tensor that is a variable, which it does not
-    take, or an output without elements, which it does not hand out."""
+    """Return one run by the signature runner, or None if it cannot be used.
+
+    That is the case without a signature, for tensors that are variables, which it does not take, and for outputs
+    without elements, which it does not return.
+    """
     try:
         interpreter, variables = _interpreter(source, [feed], options)
         inputs, outputs = tensor_details(interpreter, options.signature)
@@ -112,7 +132,8 @@ def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Opti
         runner = interpreter.get_signature_runner(_signature_key(interpreter, options.signature))
         found = runner(**{name: _input_array(feed[name], tensor) for name, tensor in inputs.items()})
         own = _end_details(interpreter, options.signature)[1]
-        return {name: np.array(found[key]) for name, key in zip(outputs, own, strict=True)}
+        made = {name: np.array(found[key]) for name, key in zip(outputs, own, strict=True)}
+        return _real(made, (inputs, outputs), options)
     except (ValueError, RuntimeError, TypeError) as error:
         if "Tensor data is null" in str(error):
             return None
@@ -120,7 +141,7 @@ def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Opti
 
 
 def stored(source: Source) -> str:
-    """How the file stores numbers: "", "float16", "int8 weights" or "int8" (activations too); see `convert.stored`."""
+    """Return how the file stores numbers, one of `convert.request.stored.STORED`; empty for float32."""
     from ai_edge_litert import schema_py_generated as schema
 
     try:
@@ -129,8 +150,16 @@ def stored(source: Source) -> str:
         raise BadInput(f"{source.label} is no TensorFlow Lite model: {error}") from error
 
 
+def computes_with_integers(source: Source) -> bool:
+    """Return whether computed numbers are integers with a scale."""
+    integers = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
+    model = parse_lite_model(open_buffer(source.file), source.label)
+    tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
+    return any(t.content is None and t.quantization is not None and t.dtype in integers for t in tensors)
+
+
 def stored_weights(source: Source) -> list[StoredWeight]:
-    """The constants of the file as it stores them: floating ones, and integers that have a scale."""
+    """Return the constants of the file as stored: floating-point ones, and integers with a scale."""
     found = []
     for graph in parse_lite_model(open_buffer(source.file), source.label).subgraphs:
         for tensor in graph.tensors:
@@ -148,13 +177,13 @@ def stored_weights(source: Source) -> list[StoredWeight]:
 
 
 _BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError)
-"""What the generated code raises where offsets are wrong."""
+"""Errors that the generated code raises for wrong offsets."""
 
 
 def check_operators(source: Source) -> None:
-    """Raise `UnsafeInput` where operators of TensorFlow (Flex) are not among those that may be run.
+    """Raise `UnsafeInput` if the file has TensorFlow operators (Flex) that may not be run.
 
-    Other custom operators are the interpreter's own, or it has none of that name.
+    Other custom operators belong to the interpreter, or it has none of that name.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -169,17 +198,20 @@ def check_operators(source: Source) -> None:
 
 
 _SHARE, _LEAST = 8, 1024
-"""A file stores its numbers narrower where one of so many in constants is, or where a weight of so many is in 8 bits,
-which are those that TensorFlow Lite's converter narrows. A few in half precision are a defect, and no format."""
+"""Thresholds at which a file counts as narrow: the fraction of constants that are narrow, or the size of an 8-bit
+weight, which is the one from which TensorFlow Lite's converter narrows. A few half-precision constants are a defect,
+not a format.
+"""
 
 
 def _number_storage(schema: Any, model: Any) -> str:
     kinds = schema.TensorType
     sizes = {kinds.FLOAT32: 4, kinds.FLOAT16: 2, kinds.INT8: 1}
     numbers = dict.fromkeys(sizes, 0)
-    steps, large, seen = False, False, set()
+    steps, large, met, seen = False, False, False, set()
     for subgraph in map(model.Subgraphs, range(model.SubgraphsLength())):
-        for tensor in map(subgraph.Tensors, range(subgraph.TensorsLength())):
+        dequantized = _dequantized(schema, model, subgraph)
+        for number, tensor in enumerate(map(subgraph.Tensors, range(subgraph.TensorsLength()))):
             kind, place = tensor.Type(), tensor.Buffer()
             buffer, scales = model.Buffers(place), tensor.Quantization()
             length = max(buffer.DataLength(), buffer.Size()) // sizes.get(kind, 1)
@@ -191,18 +223,29 @@ def _number_storage(schema: Any, model: Any) -> str:
                 seen.add(place)
                 numbers[kind] += length
                 large |= kind == kinds.INT8 and length >= _LEAST
+                met |= kind == kinds.INT8 and number not in dequantized
     wide, half, narrow = numbers.values()
     if steps:
         return FULL
     if large or (narrow and _SHARE * narrow >= narrow + wide):
-        return WEIGHTS
+        return WEIGHTS if met else WEIGHT_STEPS
     return HALF if half and _SHARE * half >= half + wide else ""
+
+
+def _dequantized(schema: Any, model: Any, subgraph: Any) -> set[int]:
+    """Return the tensors that only DEQUANTIZE reads."""
+    read: tuple[set[int], set[int]] = set(), set()
+    for operator in map(subgraph.Operators, range(subgraph.OperatorsLength())):
+        code = model.OperatorCodes(operator.OpcodeIndex())
+        alone = max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) == schema.BuiltinOperator.DEQUANTIZE
+        read[alone].update(map(operator.Inputs, range(operator.InputsLength())))
+    return read[True] - read[False]
 
 
 def tensor_details(
     interpreter: Any, signature: str = ""
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Details of the input and output tensors by name, in the file's order; names are the reader's."""
+    """Return details of the input and output tensors by the reader's names, in the file's order."""
     if interpreter.get_signature_list():
         sides = _end_details(interpreter, signature)
         names = distinct_names(*sides)
@@ -215,7 +258,7 @@ def tensor_details(
 
 
 def _end_details(interpreter: Any, signature: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Details of the tensors of a signature, by its own names."""
+    """Return details of the tensors of a signature, by its own names."""
     sides = interpreter.get_input_details(), interpreter.get_output_details()
     runner = interpreter.get_signature_runner(_signature_key(interpreter, signature))
     found = []
@@ -263,7 +306,7 @@ def _run_interpreter(
 
 
 def _output_array(interpreter: Any, tensor: Mapping[str, Any], shapes: Mapping[int, Sequence[int]]) -> np.ndarray:
-    """An output; the interpreter refuses to hand out one without elements."""
+    """Return an output; the interpreter refuses to return one without elements."""
     shape = shapes[tensor["index"]]
     if np.prod(shape) == 0:
         return np.zeros(shape, np.object_ if tensor["dtype"] is np.bytes_ else tensor["dtype"])
@@ -271,12 +314,16 @@ def _output_array(interpreter: Any, tensor: Mapping[str, Any], shapes: Mapping[i
 
 
 def _input_array(array: np.ndarray, tensor: Mapping[str, Any]) -> np.ndarray:
-    """The array as the tensor takes it: strings as bytes, floating numbers in its dtype."""
+    """Return the array as the tensor takes it: strings as bytes, floats in its dtype, or quantized."""
     array = np.asarray(array)
     wanted = tensor["dtype"]
     if array.dtype.kind in "OUS":
         texts = [s if isinstance(s, bytes) else str(s).encode() for s in array.ravel().tolist()]
         return np.array(texts, dtype=bytes).reshape(array.shape)
+    if array.dtype.kind == "f" and np.dtype(wanted).kind in "iu" and tensor["quantization"][0]:
+        scale, zero = tensor["quantization"]
+        limits = np.iinfo(wanted)
+        return np.clip(np.round(array / np.float32(scale)) + zero, limits.min, limits.max).astype(wanted)
     return array.astype(wanted) if array.dtype.kind == "f" and np.dtype(wanted).kind == "f" else array
 
 

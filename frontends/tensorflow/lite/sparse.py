@@ -1,4 +1,4 @@
-"""Sparse constants of TensorFlow Lite files, made dense: levels that are dense or compressed rows, in blocks or not."""
+"""Expands sparse constants of TensorFlow Lite files: levels are dense or compressed rows, with or without blocks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from convert import limits
 
 
 def to_dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-    """The whole array of `shape` from the stored numbers.
+    """Return the whole array of `shape` from the stored numbers.
 
-    Each level of `sparsity` walks one dim of the order in `traversalOrder`: all of it, or the places that its
-    segments and indices list; dims past the rank are those inside a block of the dim that `blockMap` names
-    (schema.fbs, SparsityParameters). Raises ValueError for levels that do not fit the shape or each other.
+    Each level of `sparsity` walks one dim in the order of `traversalOrder`: all of it, or the positions in its segments
+    and indices. Dims after the rank are those inside a block of the dim that `blockMap` names (schema.fbs,
+    SparsityParameters). Raises ValueError for levels that do not fit the shape or each other.
     """
     order = [int(d) for d in sparsity.traversalOrder]
     blocks = [int(d) for d in (sparsity.blockMap if sparsity.blockMap is not None else [])]
@@ -37,7 +37,7 @@ def to_dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dty
     parents = np.zeros(1, np.int64)
     places: list[np.ndarray] = []
     values = np.frombuffer(raw, dtype)
-    # What a level holds whole is a value, or has a segment in a level behind it.
+    # An element of a level is a value, or has a segment in the next level.
     most = max(len(values), *(0 if level.format == 0 else len(level.arraySegments.values) for level in levels))
     for level, dim in zip(levels, order, strict=True):
         if level.format == 0 and len(parents) * sizes[dim] > most:
@@ -52,7 +52,9 @@ def to_dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dty
 
 
 def _descend_level(level: Any, parents: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One level further: the numbers of the new nodes, the row of the parent of each, and its place in the dim."""
+    """Descend one level: return the numbers of the new nodes, the row of each one's parent, and its position in the
+    dim.
+    """
     rows = np.arange(len(parents))
     if level.format == 0:
         taken, own = np.repeat(rows, size), np.tile(np.arange(size), len(parents))
@@ -72,7 +74,7 @@ def _descend_level(level: Any, parents: np.ndarray, size: int) -> tuple[np.ndarr
 
 
 def _merge_blocks(made: np.ndarray, blocks: Sequence[int], shape: Sequence[int]) -> np.ndarray:
-    """Blocks put behind the dims that they are parts of."""
+    """Merge block dims into the dims that they are parts of."""
     rank = len(shape)
     axes = [a for dim in range(rank) for a in (dim, *(rank + i for i, b in enumerate(blocks) if b == dim))]
     return np.ascontiguousarray(made.transpose(axes).reshape(shape))

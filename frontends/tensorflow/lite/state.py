@@ -1,7 +1,7 @@
-"""Variables and tables of a TensorFlow Lite file: what handles stand for, what fills them, and what changes them.
+"""Variables and tables of a TensorFlow Lite file: what handles refer to, what fills them, and what changes them.
 
-They are kept by name: every VAR_HANDLE of one container and name is the same variable, in whichever subgraph it lies.
-Operators run in the file's order, so that a variable holds what was assigned to it last.
+They are identified by name: every VAR_HANDLE with the same container and name is the same variable, in any subgraph.
+Operators run in the file's order, so a variable has the value assigned last.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ RESOURCES = frozenset(
     {"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT",
      "HASHTABLE_SIZE"}
 )  # fmt: skip
-"""Operators that make handles, take them, or have no tensors at all."""
+"""Operators that create handles, take them, or have no tensors at all."""
 PASSING = frozenset({"IF", "WHILE"})
-"""Operators that may hand a handle on to a subgraph."""
+"""Operators that may pass a handle to a subgraph."""
 STEPS = frozenset({"SVDF", "RNN", "LSTM"})
-"""Operators of one step, which find what they held in a tensor that is a variable, and leave there what they hold."""
+"""Operators of one step, whose state is in a tensor that is a variable."""
 _TENSOR = "\0tensor"
 
 
 @dataclass(eq=False)
 class LiteVariable(Variable):
-    """A variable of a file; `filled` once something is known that it starts with."""
+    """A variable of a file; `filled` once something is known of its initial value."""
 
     container: str = ""
     filled: bool = False
     number: int = -1
-    """The tensor that is the variable, of an operator of one step."""
+    """The variable's tensor, for an operator of one step."""
 
     def read(self, g: Graph) -> ir.Value:
-        """Raises `Unsupported` where nothing has given it a value, where the interpreter fails too."""
+        """Return the value. Raises `Unsupported` if it was never set; the interpreter fails then too."""
         if self.value is None and not self.filled:
             raise Unsupported(
                 f"the variable {self.name!r} is read before anything in the file gives it a value",
@@ -54,7 +54,7 @@ class LiteVariable(Variable):
         return super().read(g)
 
     def write(self, g: Graph, value: ir.Value) -> None:
-        """As `Variable.write`; the first value of one that nothing has filled may be any."""
+        """Set the value, as `Variable.write` does; the first value may have any dtype and shape."""
         if self.value is None and not self.filled and self.home is g:
             self.value = value
         else:
@@ -68,18 +68,18 @@ class Resources:
     variables: dict[tuple[str, str], LiteVariable] = field(default_factory=dict)
     tables: dict[int, LookupTable] = field(default_factory=dict)
     filling: bool = False
-    """Whether an initializer is being gone through, which is run once."""
+    """Whether an initializer, which is run once, is being evaluated."""
 
     def variable(self, container: str, name: str) -> LiteVariable:
-        """The variable of a handle."""
+        """Return the variable of a handle."""
         key = (container, name)
         if key not in self.variables:
-            nothing = ir.tensor([0.0], name=name)  # never read: `filled` says so
+            nothing = ir.tensor([0.0], name=name)  # never read, because `filled` is false
             self.variables[key] = LiteVariable(name, nothing, container=container)
         return self.variables[key]
 
     def variable_tensor(self, number: int, tensor: Tensor) -> LiteVariable:
-        """The variable that a tensor is; it starts at zero. Raises `Unsupported` for one of integers."""
+        """Return the variable of a tensor; it starts at zero. Raises `Unsupported` for an integer one."""
         key = (_TENSOR, str(number))
         if key not in self.variables:
             if tensor.dtype != ir.DataType.FLOAT or None in tensor.shape:
@@ -89,13 +89,15 @@ class Resources:
         return self.variables[key]
 
     def assign(self, g: Graph, variable: LiteVariable, value: ir.Value) -> None:
-        """Give a variable its value. Raises `Unsupported` for a start that is computed from what is not known."""
+        """Assign a value to a variable. Raises `Unsupported` for an initial value that is not constant."""
         if not self.filling:
             variable.write(g, value)
             return
         tensor = constant(value)
         if tensor is None:
-            raise Unsupported(f"the variable {variable.name!r} starts with what is computed as the model is loaded")
+            raise Unsupported(
+                f"the variable {variable.name!r} has an initial value that is computed when the model is loaded"
+            )
         variable.tensor, variable.filled, variable.value = tensor, True, None
 
 
@@ -106,11 +108,11 @@ def changed_variables(
     arguments: Mapping[int, LiteVariable],
     outermost: int | None = None,
 ) -> list[LiteVariable]:
-    """The variables that a subgraph changes, and those that it calls, in the order in which they come up.
+    """Return the variables that a subgraph and its callees change, in order of appearance.
 
-    arguments: what its inputs stand for, by number of the tensor. outermost: the subgraph that is converted. What
-    CALL_ONCE runs does not count: it is what variables start with. Raises `BadInput` for a handle that is none,
-    `Unsupported` for an operator of one step in another subgraph, whose state no interpreter gives a value.
+    arguments: the variables of its inputs, by tensor number. outermost: the subgraph that is converted. CALL_ONCE does
+    not count, because it sets initial values. Raises `BadInput` for an invalid handle, and `Unsupported` for an
+    operator of one step in another subgraph, whose state no interpreter initializes.
     """
     graph, handles = model.subgraphs[number], dict(arguments)
     found: dict[LiteVariable, None] = {}
@@ -119,7 +121,7 @@ def changed_variables(
             handles[operator.outputs[0]] = resources.variable(*handle_names(operator))
         elif operator.name == "ASSIGN_VARIABLE":
             if not operator.inputs or operator.inputs[0] not in handles:
-                raise BadInput("ASSIGN_VARIABLE assigns to what is no variable")
+                raise BadInput("ASSIGN_VARIABLE assigns to a value that is not a variable")
             found[handles[operator.inputs[0]]] = None
         elif operator.name in STEPS:
             for tensor in (n for n in operator.inputs if n >= 0 and graph.tensors[n].variable):
@@ -139,7 +141,7 @@ def changed_variables(
 
 @contextmanager
 def restored(states: Sequence[LiteVariable], body: Graph) -> Iterator[None]:
-    """While a body is written, the variables belong to it; afterwards they are and hold what they did."""
+    """Bind the variables to a body while it is written, and restore them afterwards."""
     before = [(state.value, state.home) for state in states]
     for state in states:
         state.home = body
@@ -149,17 +151,17 @@ def restored(states: Sequence[LiteVariable], body: Graph) -> Iterator[None]:
 
 
 def handle_names(operator: Operator) -> tuple[str, str]:
-    """Container and name of the variable that a VAR_HANDLE makes a handle of."""
+    """Return container and name of the variable of a VAR_HANDLE."""
     return operator.options.get("container") or "", operator.options.get("shared_name") or ""
 
 
 def subgraphs_of(operator: Operator) -> list[int]:
-    """The numbers of the subgraphs that an operator runs."""
+    """Return the numbers of the subgraphs that an operator runs."""
     return [v for k, v in operator.options.items() if k.endswith("subgraph_index") or k == "subgraph"]
 
 
 def initializers_of(model: LiteModel, number: int) -> list[int]:
-    """The subgraphs that CALL_ONCE runs, in a subgraph and in those that it calls."""
+    """Return the subgraphs that CALL_ONCE runs, in a subgraph and its callees."""
     found: dict[int, None] = {}
     for operator in model.subgraphs[number].operators:
         if operator.name == "CALL_ONCE":
@@ -171,7 +173,7 @@ def initializers_of(model: LiteModel, number: int) -> list[int]:
 
 
 def state_names(variables: Sequence[LiteVariable], taken: Collection[str]) -> dict[LiteVariable, str]:
-    """What the graph's inputs for variables are called: after the variable, and its container where it has one.
+    """Return names for the graph inputs of variables: the variable's name, after its container if it has one.
 
     taken: the names of the model's inputs and outputs.
     """
@@ -181,14 +183,16 @@ def state_names(variables: Sequence[LiteVariable], taken: Collection[str]) -> di
 
 
 def check_resource_inputs(operator: Operator, inputs: Sequence[Any]) -> None:
-    """Raise `BadInput` where an operator is given a handle that takes none, or none where it takes one."""
+    """Raise `BadInput` if an operator gets a handle for an input that takes none, or none for an input that
+    takes one.
+    """
     if operator.name in PASSING | STEPS:
         return
     rest = inputs
     if (takes := _TAKES.get(operator.name)) is not None:
         rest = inputs[1:]
         if not inputs or not isinstance(inputs[0], takes):
-            raise BadInput(f"{operator.name} is given what is no handle")
+            raise BadInput(f"{operator.name} gets a value that is not a handle")
     if any(isinstance(value, (LiteVariable, TableHandle)) for value in rest):
         raise BadInput(f"{operator.name} is given a handle instead of a tensor")
 
@@ -202,16 +206,16 @@ class TableHandle:
 
     @property
     def table(self) -> LookupTable:
-        """Raises `Unsupported` where nothing fills it."""
+        """Return the table. Raises `Unsupported` if nothing fills it."""
         if self.number not in self.resources.tables:
             raise Unsupported("a table that nothing in the file fills")
         return self.resources.tables[self.number]
 
     def fill(self, keys: ir.Value, values: ir.Value) -> None:
-        """Fill it, once: what comes later is passed over (kernels/hashtable.h). Raises `Unsupported`."""
+        """Fill the table once; later fills are ignored (kernels/hashtable.h). Raises `Unsupported`."""
         contents = constant(keys), constant(values)
         if contents[0] is None or contents[1] is None:
-            raise Unsupported("a table that is filled with what is computed")
+            raise Unsupported("a table that is filled with computed values")
         self.resources.tables.setdefault(self.number, LookupTable(f"table {self.number}", contents[0], contents[1]))
 
 

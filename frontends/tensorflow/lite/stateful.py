@@ -1,7 +1,8 @@
-"""Runs TensorFlow Lite files whose variables change, with the values that a feed gives them: a call is a function then.
+"""Runs TensorFlow Lite files that change variables, starting from the values in a feed, so that a call is a function.
 
-The interpreter hands out no variable. A copy of the file gets an input and an output for each: what it starts with is
-assigned before the file's own operators run, what it holds is read behind them. All of that is the interpreter's own.
+The interpreter does not expose variables. A copy of the file gets an input and an output for each: the initial value is
+assigned before the file's own operators run, and the final value is read after them. Only the interpreter's own
+operators are used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class StateEnd:
 
 
 def state_ends(model: LiteModel, wanted: Signature) -> dict[str, StateEnd]:
-    """The variables that a signature changes, by the names of their inputs."""
+    """Return the variables that a signature changes, by the names of their inputs."""
     resources = Resources()
     changed = changed_variables(model, resources, wanted.subgraph, {}, wanted.subgraph)
     found = {}
@@ -43,7 +44,7 @@ def state_ends(model: LiteModel, wanted: Signature) -> dict[str, StateEnd]:
 
 
 def _assigned_tensor(model: LiteModel, variable: LiteVariable) -> tuple[int, int] | None:
-    """A tensor that is assigned to a variable where a handle of it is made: its dtype and shape are the variable's."""
+    """Return a tensor that is assigned to a variable; its dtype and shape are the variable's. None if there is none."""
     for number, graph in enumerate(model.subgraphs):
         handles: set[int] = set()
         for operator in graph.operators:
@@ -55,7 +56,7 @@ def _assigned_tensor(model: LiteModel, variable: LiteVariable) -> tuple[int, int
 
 
 def with_state_ends(data: bytes, wanted: Signature, ends: Sequence[StateEnd]) -> bytes:
-    """The file with an input and an output for each of `ends`, which its signature and its subgraph have at the end."""
+    """Return the file with an input and an output for each of `ends` at the end of its signature and subgraph."""
     import flatbuffers
 
     from .file import schema
@@ -104,7 +105,7 @@ def _is_call_once(module: Any, model: Any, operator: Any) -> bool:
 
 
 def _operator_code(module: Any, model: Any, name: str) -> int:
-    """The index of an operator's code, which is added at the end."""
+    """Return the index of an operator's code, which is appended."""
     code = module.OperatorCodeT()
     code.builtinCode, code.version = getattr(module.BuiltinOperator, name), 1
     code.deprecatedBuiltinCode = min(code.builtinCode, 127)
@@ -133,8 +134,10 @@ def _tensor_map(module: Any, name: str, number: int) -> Any:
 
 @dataclass(frozen=True)
 class StatefulFile:
-    """What is run for feeds that name variables: `content` in place of the file where variables have ends in it, and
-    the numbers of the tensors that are variables themselves, by name.
+    """What to run for feeds that name variables.
+
+    `content` replaces the file if variables became inputs and outputs; also the numbers of tensors that are variables
+    themselves, by name.
     """
 
     content: bytes | None
@@ -142,7 +145,7 @@ class StatefulFile:
 
 
 def file_for(data: memoryview, label: str, key: str, names: Collection[str]) -> StatefulFile:
-    """What to run for feeds of these names. key: the signature that is asked for. Raises as the reader does."""
+    """Return what to run for feeds of these names. key: the requested signature. Raises what the reader raises."""
     from .reader import select_signature
 
     model = parse_lite_model(data, label)

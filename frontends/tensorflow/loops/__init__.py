@@ -1,1 +1,1 @@
-"""While loops: which are recurrent layers, and how the others become Loop."""
+"""While loops: recognizes recurrent layers, and converts the others to Loop."""

@@ -1,4 +1,4 @@
-"""Sums of products with weights and of biases, taken apart by column: which rows and columns meet which operand."""
+"""Splits sums of products with weights and of biases by column: which rows and columns multiply which operand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.graph.tensors import dims_of
 
 @dataclass(frozen=True)
 class WeightSlice:
-    """Columns (and rows `first` to `last`) of a weight; `source` is what is multiplied with it, None for a bias."""
+    """Columns (and rows `first` to `last`) of a weight; `source` is its other factor, None for a bias."""
 
     source: ir.Value | None
     weight: ir.Value
@@ -40,7 +40,7 @@ class WeightSlice:
         return self.weight.const_value
 
     def content(self) -> np.ndarray:
-        """The rows and columns as an array; a bias has one dim, in which one number may stand for all."""
+        """Return the rows and columns as an array; a bias has one dim, in which one number may stand for all."""
         array = self.tensor.numpy()
         if self.source is not None:
             return array[self.first : self.last, self.start : self.stop]
@@ -49,7 +49,9 @@ class WeightSlice:
 
 
 def as_linear_terms(value: ir.Value, columns: tuple[int, int] | None = None) -> list[WeightSlice] | None:
-    """`value`, or some of its columns, as a sum of products with weights and of biases; None for anything else."""
+    """Return `value`, or some of its columns, as a sum of products with weights and of biases; None for anything
+    else.
+    """
     if columns is not None:
         return _linear_terms(value, *columns)
     if value.shape is None or not value.shape or not isinstance(value.shape[-1], int):
@@ -58,7 +60,7 @@ def as_linear_terms(value: ir.Value, columns: tuple[int, int] | None = None) -> 
 
 
 def source_columns(value: ir.Value) -> tuple[ir.Value, int, int]:
-    """The value that `value` is columns of, through Split and Slice, and which they are; itself where it is none."""
+    """Return the value that `value` is columns of, through Split and Slice, and its column range."""
     width = value.shape[-1] if value.shape is not None and len(value.shape) else None
     if not isinstance(width, int):
         return value, 0, 0
@@ -96,7 +98,7 @@ def _linear_terms(value: ir.Value | None, start: int, stop: int) -> list[WeightS
 
 
 def _split_start(node: ir.Node, value: ir.Value) -> int | None:
-    """The column at which an output of Split begins."""
+    """Return the column at which an output of Split begins."""
     axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
     rank = len(value.shape) if value.shape is not None else 0
     if axis not in (-1, rank - 1):
@@ -113,7 +115,7 @@ def _split_start(node: ir.Node, value: ir.Value) -> int | None:
 
 
 def _slice_start(node: ir.Node) -> int | None:
-    """The column at which a slice of columns without a step begins."""
+    """Return the column at which a slice of columns without a step begins."""
     bounds = [[] if v is None or v.const_value is None else v.const_value.numpy().tolist() for v in node.inputs[1:]]
     source = node.inputs[0]
     if len(bounds) != 3 or any(len(b) != 1 for b in bounds) or source is None or source.shape is None:
@@ -140,7 +142,7 @@ def _product_terms(node: ir.Node, start: int, stop: int) -> list[WeightSlice] | 
 
 
 def _concat_operands(source: ir.Value, height: int) -> Sequence[tuple[ir.Value, int]]:
-    """What is put side by side in an operand of a product, with the rows of the weight that it meets."""
+    """Return the concatenated operands of a product, each with the rows of the weight that it multiplies."""
     node = source.producer()
     rank = len(source.shape) if source.shape is not None else 0
     if (

@@ -1,4 +1,4 @@
-"""What can be told of a while loop from its functions alone: what it only passes on, counts, and writes to lists."""
+"""Analyses a while loop from its functions alone: which arguments it passes on, counts, and writes to lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PASSING = ("Identity", "StopGradient", "PreventGradient", "Snapshot")
 
 @dataclass(frozen=True)
 class CounterLimit:
-    """The loop goes on while argument `counter` is less than an argument, or than a number."""
+    """The loop continues while argument `counter` is less than another argument, or a number."""
 
     counter: int
     argument: int | None
@@ -26,26 +26,28 @@ class CounterLimit:
 
 @dataclass(frozen=True)
 class WhileLoop:
-    """A while loop's arguments by what becomes of them in a round; `limits` is None for any other condition."""
+    """A while loop's arguments, classified by what an iteration does with them; `limits` is None for other
+    conditions.
+    """
 
     invariant: frozenset[int]
     steps: Mapping[int, int]
     """Arguments that grow by a constant."""
     writes: Mapping[int, int]
-    """Lists that are only written, once a round, at the argument named here."""
+    """Lists that are only written, once per iteration, at the index in the argument named here."""
     keeps: frozenset[int]
-    """Lists that are only written, once a round, at index 0: what stays is the last round's element."""
+    """Lists that are only written, once per iteration, at index 0; the last iteration's element remains."""
     pushes: frozenset[int]
-    """Lists that are only pushed to, once a round, or written behind their end."""
+    """Lists that are only pushed to, once per iteration, or written after their end."""
     grows: frozenset[int]
-    """Those of `writes` that get longer where they are written behind their end."""
+    """Those of `writes` that grow if they are written after their end."""
     limits: tuple[CounterLimit, ...] | None
 
 
 def analyze_loop(
     cond: FunctionBody, body: FunctionBody, functions: Callable[[str], FunctionBody], known: Mapping[int, int]
 ) -> WhileLoop:
-    """The loop of these two functions; `known` are integers that it is called with, by argument."""
+    """Return the analysis of these two functions; `known` are integer arguments with known values."""
     steps, writes, pushes, keeps, grows = {}, {}, set(), set(), set()
     invariant = invariant_results(body, functions)
     fixed = {k: n for k, n in known.items() if k in invariant}
@@ -79,12 +81,12 @@ def analyze_loop(
 
 
 def invariant_results(body: FunctionBody, functions: Callable[[str], FunctionBody]) -> frozenset[int]:
-    """The results that are the argument of the same number, untouched."""
+    """Return the results that equal the argument of the same number."""
     return frozenset(k for k, ref in enumerate(body.results) if _source_argument(body, ref, functions) == k)
 
 
 def _source_argument(body: FunctionBody, ref: Ref, functions: Callable[[str], FunctionBody]) -> int | None:
-    """The argument that `ref` stands for, through operators that pass it on."""
+    """Return the argument that `ref` stands for, through operators that pass it on, else None."""
     while ref.node not in body.arguments:
         node = body.nodes.get(ref.node)
         if node is None:
@@ -99,7 +101,7 @@ def _source_argument(body: FunctionBody, ref: Ref, functions: Callable[[str], Fu
 
 
 def _is_own_length(body: FunctionBody, node: Node, k: int, functions: Callable[[str], FunctionBody]) -> bool:
-    """Whether a list is written at its own length."""
+    """Return whether a list is written at its own length."""
     index = _producer_node(body, node.inputs[1], functions)
     return (
         index is not None
@@ -110,7 +112,7 @@ def _is_own_length(body: FunctionBody, node: Node, k: int, functions: Callable[[
 
 
 def _may_grow(node: Node) -> bool:
-    """Whether a list gets longer where it is written behind its end; those of TensorFlow 1 do not say it here."""
+    """Return whether a list grows if it is written after its end; lists of TensorFlow 1 do not say it here."""
     return "resize_if_index_out_of_bounds" in node.attr and bool(node.attr["resize_if_index_out_of_bounds"].b)
 
 
@@ -124,7 +126,7 @@ def _producer_node(body: FunctionBody, ref: Ref, functions: Callable[[str], Func
 def _counter_step(
     body: FunctionBody, node: Node, k: int, functions: Callable[[str], FunctionBody], fixed: Mapping[int, int]
 ) -> int | None:
-    """What is added to argument `k` in a round; `tf.range` passes it to its loop as an argument."""
+    """Return the constant that an iteration adds to argument `k`; `tf.range` passes it to its loop as an argument."""
     if node.op not in ("Add", "AddV2"):
         return None
     for a, b in (node.inputs, node.inputs[::-1]):
@@ -180,7 +182,7 @@ def _live_references(body: FunctionBody) -> Iterator[Ref]:
 
 
 def trip_count(start: Any, limit: Any, step: int) -> int | None:
-    """How many rounds count from `start` to below `limit`, where both are known."""
+    """Return the number of iterations from `start` to below `limit`, if both are known."""
     if not isinstance(start, (int, np.integer)) or not isinstance(limit, (int, np.integer)):
         return None
     return max(-(-(int(limit) - int(start)) // step), 0)

@@ -1,4 +1,4 @@
-"""Loops that are an LSTM, a GRU or a simple RNN, recognized in the subgraph that their body became."""
+"""Recognizes LSTM, GRU and simple RNN layers in the subgraph of a loop's body."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .sequence_masks import (
     split_guard,
 )
 
-_MOST = 32  # states of a loop in which cells are looked for
+_MOST = 32  # maximum number of loop states for which cells are searched
 
 
 @dataclass(frozen=True)
 class RecurrentOutputs:
-    """Final states; of each list that the loop fills what all rounds add to it, and what the last one does."""
+    """The final states, and for each list of the loop the elements of all iterations, and of the last one."""
 
     states: list[ir.Value]
     outputs: list[ir.Value]
@@ -50,12 +50,15 @@ def emit_recurrent(
     rounds: tuple[ir.Value, Any],
     sizes: Sequence[Any],
 ) -> RecurrentOutputs | None:
-    """A loop over a sequence by one ONNX node for each of the cells in it, or None.
+    """Replace a loop over a sequence by one ONNX node per cell in it, or return None.
 
-    inner, initial, results: the states inside a round, before the loop and after the round. items: what a round adds
-    to each list. rounds: how many there are, and what is known of that. sizes: of each list, None for one that grows
-    or keeps the last round alone. Where rounds end early, or for single sequences by their lengths, the operator is
-    told so; outputs behind the end are zeros then. Steps that a mask leaves out are taken away before and put back.
+    - inner, initial, results: the states inside an iteration, before the loop and after the iteration
+    - items: what an iteration adds to each list
+    - rounds: the number of iterations, and what is known of it
+    - sizes: the size of each list, None for one that grows or keeps the last iteration only
+
+    If the iterations end before the sequence does, or if sequences have lengths, the operator gets `sequence_lens`;
+    outputs after the end are zeros. Steps that a mask skips are removed before the operator and restored after it.
     """
     if not inner or len(inner) > _MOST or not all(isinstance(v, ir.Value) for v in (*inner, *results)):
         return None
@@ -88,7 +91,7 @@ def emit_recurrent(
         return None
     whole = dims[0] is not None and dims[0] == rounds[1]
     if (guard != Guard() or not whole) and not all(map(is_zero, initial)):
-        return None  # a sequence without elements ends with zeros in ONNX, not with the state that it started with
+        return None  # for an empty sequence, ONNX returns zeros, not the initial state
     packed, ended = None, None
     if guard.mask is not None:
         aligned = None not in dims and g.shape(guard.mask)[:2] == dims[:2]
@@ -114,10 +117,10 @@ def _emit_layers(
     initial: Sequence[ir.Value],
     added: Sequence[GuardedValue],
 ) -> RecurrentOutputs | None:
-    """The nodes of all layers; None where a list is given what is not theirs."""
+    """Return the nodes of all layers; None if a list gets something that is not a layer's output."""
     hiddens = {layer.cell.hidden for layer in layers}
     if ended is not None and not all(v.value in hiddens for v in added):
-        return None  # a sum with the sequence is not zero behind the end
+        return None  # a sum with the sequence is not zero after the end
     everywhere, at_end = {element: sequence}, {}
     states: dict[int, ir.Value] = {}
     for layer in layers:
@@ -139,7 +142,7 @@ def _emit_layers(
 
 
 def _insert_copied_states(found: RecurrentOutputs, copies: Mapping[int, int]) -> RecurrentOutputs:
-    """With states that nothing reads in a round: each holds what was added to a list, by its number, last."""
+    """Insert states that no iteration reads: each equals the last element of a list, whose number is given."""
     states = list(found.states)
     for k in sorted(copies):
         states.insert(k, found.last[copies[k]])
@@ -149,7 +152,9 @@ def _insert_copied_states(found: RecurrentOutputs, copies: Mapping[int, int]) ->
 def _shadow_states(
     layers: Sequence[RecurrentLayer], inner: Sequence[ir.Value], advanced: Sequence[GuardedValue]
 ) -> dict[int, ir.Value] | None:
-    """The states that only remember a layer's last output, which masked rounds repeat; None where others are left."""
+    """Return the states that only hold a layer's last output, which masked iterations repeat; None if other states
+    remain.
+    """
     found = {}
     hiddens = {layer.cell.hidden for layer in layers}
     claimed = {k for layer in layers for k in layer.states}
@@ -162,7 +167,7 @@ def _shadow_states(
 
 
 def _has_masked_fill(item: GuardedValue, inner: Sequence[ir.Value], advanced: Sequence[GuardedValue]) -> bool:
-    """Whether a list is given zeros, or the output before, where nothing advances."""
+    """Return whether a list gets zeros, or the previous output, in a masked iteration."""
     if item.kept is None or is_zero(item.kept):
         return True
     updates = [new.value for new, old in zip(advanced, inner, strict=True) if old is item.kept]
@@ -180,7 +185,7 @@ def _last_step(g: Graph, sequence: ir.Value) -> ir.Value:
 def _emit_recurrent_node(
     g: Graph, cell: RecurrentCell, sequence: ir.Value, ends: ir.Value | None, initial: Sequence[ir.Value]
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """The operator on `sequence`, [time, batch, features]: outputs [time, batch, units] and final states."""
+    """Emit the operator on `sequence`, [time, batch, features]: outputs [time, batch, units] and final states."""
     w = _concat_weights(g, f"{cell.operator}_W", cell.inputs)
     r = _concat_weights(g, f"{cell.operator}_R", cell.hiddens)
     b = _concat_biases(g, cell)
@@ -196,7 +201,7 @@ def _emit_recurrent_node(
 
 
 def _concat_weights(g: Graph, name: str, gates: Sequence[WeightSlice]) -> ir.Value:
-    """[1, gates·units, in] from one [in, units] for each gate, put together when it is written."""
+    """Concatenate one [in, units] per gate to [1, gates·units, in], when the weight is written."""
     first = gates[0]
     shape = [1, len(gates) * first.width, first.height]
     return g.initializer(
@@ -205,7 +210,7 @@ def _concat_weights(g: Graph, name: str, gates: Sequence[WeightSlice]) -> ir.Val
 
 
 def _concat_biases(g: Graph, cell: RecurrentCell) -> ir.Value | None:
-    """[1, 2·gates·units]: those that go with the input, then those that go with the state."""
+    """Return the biases [1, 2·gates·units]: those of the input, then those of the state; None if there are none."""
     if not any(cell.input_biases) and not any(cell.hidden_biases):
         return None
     dtype, units = cell.inputs[0].dtype, cell.units

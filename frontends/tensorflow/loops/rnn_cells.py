@@ -1,4 +1,4 @@
-"""The arithmetic of recurrent cells, taken apart: which weights make which gate."""
+"""The arithmetic of recurrent cells: finds which weights compute which gate."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import onnx_ir as ir
 from .linear_terms import WeightSlice, as_linear_terms, source_columns
 
 Columns = tuple[ir.Value, int, int]
-"""A value and the columns of it that are meant."""
+"""A value and a range of its columns."""
 
 _ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softsign", "Softplus"}
 
 
 @dataclass
 class RecurrentCell:
-    """A recurrent operator of ONNX with one part for each gate, in ONNX's order; `hidden` is the output of a round."""
+    """A recurrent operator of ONNX with one part per gate, in ONNX's order; `hidden` is the output of an iteration."""
 
     operator: str
     hidden: ir.Value
@@ -32,7 +32,7 @@ class RecurrentCell:
 
 @dataclass
 class Gate:
-    """x·W + h·R + b with a place for each, as far as it is there."""
+    """x·W + h·R + b; each part may be missing."""
 
     inputs: list[WeightSlice]
     hiddens: list[WeightSlice]
@@ -40,7 +40,7 @@ class Gate:
 
 
 def match_lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir.Value) -> RecurrentCell | None:
-    """h' = o·tanh(c'), c' = f·c + i·tanh(g); ONNX's order is i, o, f, g."""
+    """Match h' = o·tanh(c'), c' = f·c + i·tanh(g); ONNX's order is i, o, f, g."""
     for out, squashed in _operand_pairs(h_new, "Mul"):
         last, inner = _match_activation(squashed)
         if inner is None or inner[0] is not c_new:
@@ -63,7 +63,7 @@ def match_lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir
 
 
 def match_gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None:
-    """h' = z·h + (1 - z)·g; g takes r·(h·R + b), or (r·h)·R, which `linear_before_reset` tells apart."""
+    """Match h' = z·h + (1 - z)·g; g uses r·(h·R + b) or (r·h)·R, which `linear_before_reset` distinguishes."""
     for kept, added in _operand_pairs(h_new, "Add"):
         update = next((a for a, b in _operand_pairs(kept, "Mul") if b is h), None)
         if update is None:
@@ -86,7 +86,7 @@ def match_gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None
 
 
 def match_simple_rnn(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None:
-    """h' = tanh(x·W + h·R + b)."""
+    """Match h' = tanh(x·W + h·R + b)."""
     found = _match_gates(x, h, [h_new])
     return None if found is None else _build_cell("RNN", h_new, found[0], found[1])
 
@@ -120,7 +120,9 @@ def _match_reset_before(x: ir.Value, h: ir.Value, update: ir.Value, inner: Colum
 def _build_cell(
     operator: str, hidden: ir.Value, gates: Sequence[Gate], names: list[str], late: Sequence[WeightSlice] = ()
 ) -> RecurrentCell | None:
-    """The cell of these gates, if each has one weight for the input and one for the state, all of one width."""
+    """Return the cell of these gates if each has one weight for the input and one for the state, all of the same
+    width.
+    """
     if any(len(gate.inputs) != 1 or len(gate.hiddens) != 1 for gate in gates):
         return None
     inputs, hiddens = [gate.inputs[0] for gate in gates], [gate.hiddens[0] for gate in gates]
@@ -129,7 +131,7 @@ def _build_cell(
         return None
     if any(p.height != inputs[0].height or p.dtype != inputs[0].dtype for p in inputs):
         return None
-    # ONNX has two places for biases; more of them would have to be added up, and rounded.
+    # ONNX has two biases; adding up more than two would round.
     early = [gate.biases[:1] for gate in gates]
     later = [gate.biases[1:] for gate in gates]
     later[-1] = [*later[-1], *late]
@@ -143,7 +145,7 @@ def _build_cell(
 
 
 def _match_gates(x: ir.Value, h: ir.Value, values: Sequence[ir.Value]) -> tuple[list[Gate], list[str]] | None:
-    """Each value as an activation of x·W + h·R + b."""
+    """Match each value as an activation of x·W + h·R + b."""
     gates, names = [], []
     for value in values:
         name, inner = _match_activation(value)
@@ -164,7 +166,7 @@ def _match_gate(parts: list[WeightSlice] | None, x: ir.Value, h: ir.Value) -> Ga
 
 
 def _match_activation(value: ir.Value | None) -> tuple[str, Columns | None]:
-    """The activation that makes `value`, and what it is applied to; one of several gates at once has columns."""
+    """Return the activation that computes `value`, and its argument; one of several gates has a range of columns."""
     if value is None:
         return "", None
     made, start, stop = source_columns(value)
@@ -183,7 +185,7 @@ def _operand_pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value
 
 
 def _is_complement(value: ir.Value, of: ir.Value) -> bool:
-    """Whether `value` is 1 - of."""
+    """Return whether `value` is 1 - of."""
     node = value.producer()
     if node is None or node.op_type != "Sub" or node.inputs[1] is not of or node.inputs[0] is None:
         return False

@@ -1,4 +1,4 @@
-"""The cells in one round of a loop, stacked: the lowest takes the sequence, others what the one below gives."""
+"""Stacked cells in one iteration of a loop: the lowest reads the sequence, each other the output of the one below."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .rnn_cells import RecurrentCell, match_gru, match_lstm, match_simple_rnn
 
 @dataclass(frozen=True)
 class RecurrentLayer:
-    """A cell, what it takes in a round, and which of the loop's states are its own, in ONNX's order."""
+    """A cell, its input in an iteration, and its own states among the loop's, in ONNX's order."""
 
     cell: RecurrentCell
     x: ir.Value
@@ -22,7 +22,9 @@ class RecurrentLayer:
 
 
 def match_layers(element: ir.Value, inner: Sequence[ir.Value], results: Sequence[ir.Value]) -> list[RecurrentLayer]:
-    """The layers whose states are among `inner` and become `results`, the lowest first; `element` is the sequence's."""
+    """Return the layers whose states are `inner` before and `results` after, lowest first; `element` is the
+    sequence's.
+    """
     layers: list[RecurrentLayer] = []
     left = [k for k, state in enumerate(inner) if any(node.op_type != "Where" for node, _ in state.uses())]
     inputs = [element]
@@ -37,7 +39,9 @@ def match_layers(element: ir.Value, inner: Sequence[ir.Value], results: Sequence
 
 
 def lift_to_sequence(g: Graph, value: ir.Value, known: Mapping[ir.Value, ir.Value]) -> ir.Value | None:
-    """What `value` of one round is for all rounds; `known` are such values, and sums of them are found."""
+    """Return the sequence whose elements are a value of one iteration; `known` maps such values, and sums of them are
+    found too.
+    """
     if value in known:
         return known[value]
     maker = value.producer()
@@ -50,7 +54,7 @@ def lift_to_sequence(g: Graph, value: ir.Value, known: Mapping[ir.Value, ir.Valu
 def _next_layer(
     inputs: Sequence[ir.Value], inner: Sequence[ir.Value], results: Sequence[ir.Value], left: Sequence[int]
 ) -> RecurrentLayer | None:
-    """A layer over one of `inputs` whose states are `left`."""
+    """Return a layer over one of `inputs` whose states are in `left`."""
     for x in reversed(inputs):
         for h in left:
             for c in left:
@@ -67,7 +71,7 @@ def _next_layer(
 
 
 def _residual_sums(hidden: ir.Value, inputs: Sequence[ir.Value]) -> list[ir.Value]:
-    """What a layer adds to its input, as a residual connection does."""
+    """Return the sums of a layer's output and its input, as in a residual connection."""
     found = []
     for node, _ in hidden.uses():
         if node.op_type == "Add" and not node.domain and all(x is hidden or x in inputs for x in node.inputs):

@@ -1,4 +1,4 @@
-"""Rounds in which a recurrent loop holds its states: behind the end of a sequence, or where a mask says so."""
+"""Iterations in which a recurrent loop keeps its states: after the end of a sequence, or where a mask says so."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from convert.graph import Graph
 
 from ..common.lazy_reshape import cast, int64
 
-_FEW = 64  # steps whose order is told by comparing each with each, which takes no scatter: Caffe2 has it of fixed sizes
+# number of steps up to which their order is found by comparing all pairs; Caffe2 has scatter for fixed sizes only
+_FEW = 64
 
 
 @dataclass(frozen=True)
 class Guard:
-    """`lengths`, [batch], from which on, or a `mask`, [time, batch, 1], where it is false, nothing advances."""
+    """States are kept from `lengths`, [batch], on, or where `mask`, [time, batch, 1], is false."""
 
     lengths: ir.Value | None = None
     mask: ir.Value | None = None
@@ -25,7 +26,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardedValue:
-    """A value where it advances, and what stands in its place elsewhere: None where it always advances."""
+    """A value while states advance, and the value that replaces it at other steps: None if states always advance."""
 
     value: ir.Value
     kept: ir.Value | None = None
@@ -33,7 +34,7 @@ class GuardedValue:
 
 
 def split_guard(value: ir.Value, iteration: ir.Value, here: set[ir.Value]) -> GuardedValue:
-    """`value` of a round taken apart; `here` are the values of the round, which a guard may not depend on."""
+    """Split the guard off a value of an iteration; it may not depend on `here`, the values of the iteration."""
     maker = value.producer()
     if maker is not None and maker.op_type == "Where" and None not in maker.inputs:
         condition, first, second = maker.inputs
@@ -46,7 +47,7 @@ def split_guard(value: ir.Value, iteration: ir.Value, here: set[ir.Value]) -> Gu
 
 
 def is_iteration_number(value: ir.Value | None, iteration: ir.Value) -> bool:
-    """Whether an index is the number of the round itself."""
+    """Return whether an index is the number of the iteration."""
     while value is not None and value is not iteration:
         maker = value.producer()
         if maker is None or maker.op_type not in ("Cast", "Identity"):
@@ -56,7 +57,7 @@ def is_iteration_number(value: ir.Value | None, iteration: ir.Value) -> bool:
 
 
 def is_zero(value: ir.Value | None) -> bool:
-    """Whether a state starts as zeros, which is what ONNX does without one."""
+    """Return whether a state starts as zeros, ONNX's default."""
     if value is None:
         return False
     maker = value.producer()
@@ -66,7 +67,7 @@ def is_zero(value: ir.Value | None) -> bool:
 
 
 def _guard_lengths(past: ir.Value | None, iteration: ir.Value, here: set[ir.Value]) -> ir.Value | None:
-    """The lengths, [batch], that the number of the round has reached where `past` holds."""
+    """Return the lengths, [batch], compared with the iteration number in `past`, else None."""
     maker = past.producer() if past is not None else None
     if maker is not None and maker.op_type == "Unsqueeze" and maker.inputs[0] is not None:
         maker = maker.inputs[0].producer()
@@ -78,7 +79,9 @@ def _guard_lengths(past: ir.Value | None, iteration: ir.Value, here: set[ir.Valu
 
 
 def _guard_mask(condition: ir.Value | None, iteration: ir.Value, here: set[ir.Value]) -> ir.Value | None:
-    """The mask, [time, batch, 1], whose part for this round `condition` is, repeated for every unit perhaps."""
+    """Return the mask, [time, batch, 1], of which `condition` is the slice for this iteration, possibly repeated per
+    unit.
+    """
     maker = condition.producer() if condition is not None else None
     while maker is not None and maker.op_type in ("Tile", "Expand", "Identity") and maker.inputs[0] is not None:
         maker = maker.inputs[0].producer()
@@ -90,7 +93,7 @@ def _guard_mask(condition: ir.Value | None, iteration: ir.Value, here: set[ir.Va
 
 
 def sequence_ends(g: Graph, lengths: ir.Value | None, rounds: ir.Value, sequence: ir.Value) -> ir.Value:
-    """Where each sequence ends, int32 [batch]: no later than the rounds do, and no later than there are elements."""
+    """Return where each sequence ends, int32 [batch]: at most the number of iterations and of elements."""
     last = g.Min(rounds, g.Squeeze(g.Shape(sequence, start=0, end=1), [0]))
     if lengths is None:
         return cast(g, g.Expand(last, g.Shape(sequence, start=1, end=2)), ir.DataType.INT32)
@@ -100,10 +103,10 @@ def sequence_ends(g: Graph, lengths: ir.Value | None, rounds: ir.Value, sequence
 
 @dataclass(frozen=True)
 class SequencePacking:
-    """Sequences without the steps that a mask leaves out: those that are left first, in their order.
+    """Sequences without masked steps: the remaining steps come first, in order.
 
-    `to`, `back` and, of few steps, `origin` (where each comes from) are rows of a tensor of time times batch rows, each
-    [time, batch]; `begun` where there was a step.
+    `to`, `back` and, for few steps, `origin` (the source of each step) are row numbers in a tensor flattened to time ·
+    batch rows, each [time, batch]. `begun` says whether a step has been taken so far.
     """
 
     to: ir.Value
@@ -114,7 +117,7 @@ class SequencePacking:
     counts: ir.Value
 
     def pack(self, g: Graph, x: ir.Value) -> ir.Value:
-        """Steps of `x`, [time, batch, features], where the mask holds before all others."""
+        """Move the unmasked steps of `x`, [time, batch, features], before all others."""
         flat = _flatten_to_rows(g, x)
         if self.origin is not None:
             return g.facts(g.Gather(flat, self.origin, axis=0), shape=g.shape(x))
@@ -122,14 +125,16 @@ class SequencePacking:
         return g.facts(g.Reshape(moved, g.dims(x)), shape=g.shape(x))
 
     def unpack(self, g: Graph, y: ir.Value, *, zeros: bool) -> ir.Value:
-        """For each step what there was last, nothing before the first one; with `zeros` nothing where masked."""
+        """Return the last step taken at each time, zeros before the first one; with `zeros`, also zeros where
+        masked.
+        """
         seen = g.Gather(_flatten_to_rows(g, y), self.back, axis=0)
         shown = g.Unsqueeze(self.here if zeros else self.begun, [2])
         return g.facts(g.Where(shown, seen, g.const(0, g.dtype(y))), shape=g.shape(y))
 
 
 def make_packing(g: Graph, mask: ir.Value) -> SequencePacking:
-    """How to leave out what a mask, [time, batch, 1], is false for."""
+    """Return the packing for a mask, [time, batch, 1]."""
     here = cast(g, g.Squeeze(mask, [2]), ir.DataType.BOOL)
     one, zero, first = g.const(1, ir.DataType.INT64), g.const(0, ir.DataType.INT64), g.const(np.array(0, np.int64))
     taken = g.Cast(here, to=ir.DataType.INT64)
@@ -155,5 +160,5 @@ def _flatten_to_rows(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def have_same_guard(guards: Sequence[Guard]) -> bool:
-    """Whether all of them are one."""
+    """Return whether all guards are the same."""
     return all(other.lengths is guards[0].lengths and other.mask is guards[0].mask for other in guards)

@@ -1,4 +1,6 @@
-"""While loops as ONNX's Loop: what does not change stays outside, counters follow from the round, lists are scanned."""
+"""Converts while loops to ONNX's Loop: invariants stay outside, counters follow from the iteration, lists are
+scanned.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from .rnn import emit_recurrent
 
 @dataclass
 class LoopIteration:
-    """One round of a loop as a subgraph: `results` are the loop's arguments after it, by number."""
+    """One iteration of a loop as a subgraph: `results` are the loop's arguments after it, by number."""
 
     graph: Graph
     inner: list[Any]
@@ -33,9 +35,9 @@ class LoopIteration:
 
 @dataclass(frozen=True)
 class TripCount:
-    """How often the loop goes round: `value` (int64 scalar), and its content as far as it is known.
+    """The trip count: `value` (int64 scalar), and its content as far as it is known.
 
-    `bounds` are values, and contents where they are known, that it is at most.
+    `bounds` are upper bounds: values, or their known content.
     """
 
     value: ir.Value
@@ -43,14 +45,14 @@ class TripCount:
     bounds: tuple[Any, ...] = ()
 
     def is_at_most(self, size: ir.Value) -> bool:
-        """Whether that is known of a size."""
+        """Return whether the count is known to be at most a size."""
         content = shape_values.content(size)
         return any(b is size or (content is not None and not isinstance(b, ir.Value) and b == content.item())
                    for b in self.bounds)  # fmt: skip
 
 
 def while_loop(g: Graph, arguments: list[Any], cond: Any, body: Any) -> list[Any]:
-    """The arguments after the loop. Raises `Unsupported` for resources that change in it."""
+    """Return the arguments after the loop. Raises `Unsupported` for resources that change in it."""
     known = {k: shape_values.content(a) for k, a in enumerate(arguments) if isinstance(a, ir.Value)}
     numbers = {k: n.item() for k, n in known.items() if n is not None and n.ndim == 0 and isinstance(n.item(), int)}
     loop = analyze_loop(cond.body, body.body, body.other, numbers)
@@ -74,7 +76,7 @@ def while_loop(g: Graph, arguments: list[Any], cond: Any, body: Any) -> list[Any
 
 
 def _trip_count(g: Graph, loop: WhileLoop, arguments: Sequence[Any]) -> TripCount | None:
-    """The number of rounds where the condition is that counters stay below limits."""
+    """Return the number of iterations if the condition is that counters stay below limits, else None."""
     if loop.limits is None:
         return None
     counts: list[TripCount] = []
@@ -90,7 +92,7 @@ def _trip_count(g: Graph, loop: WhileLoop, arguments: Sequence[Any]) -> TripCoun
         if number is not None:
             counts.append(TripCount(g.const(np.array(number, np.int64)), number))
             bounds += [number]
-        elif first == 0 and step == 1:  # a size is never negative, another number may be
+        elif first == 0 and step == 1:  # a size is never negative, but another number may be
             rounds = int64(g, end) if last is not None else g.Max(int64(g, end), g.const(0, ir.DataType.INT64))
             counts.append(TripCount(rounds, last))
             bounds += [end] if last is None else [end, last]
@@ -110,7 +112,7 @@ def _trip_count(g: Graph, loop: WhileLoop, arguments: Sequence[Any]) -> TripCoun
 
 
 def _scanned_lists(loop: WhileLoop, arguments: Sequence[Any], count: TripCount | None) -> set[int]:
-    """The lists that are written once and in order from their start: they are what the loop stacks up."""
+    """Return the lists that are written once per iteration, in order from their start: they are scan outputs."""
     found = set()
     for k, at in loop.writes.items():
         items, start = arguments[k], arguments[at]
@@ -151,21 +153,21 @@ def _emit_body(
     shapes: Mapping[int, Sequence[Dim] | None],
     lists: set[int],
 ) -> LoopIteration:
-    """The body written to a subgraph whose inputs are what goes round."""
+    """Return the body as a subgraph whose inputs are the loop-carried values."""
     inside = g.body("loop")
     iteration = inside.input("iteration", ir.DataType.INT64, [])
     inside.input("condition", ir.DataType.BOOL, [])
     inner = list(arguments)
     for k in carried:
         value = arguments[k]
-        if isinstance(value, TensorList):  # a trial: nothing is known of its elements yet
+        if isinstance(value, TensorList):  # a trial, in which the elements are still unknown
             inner[k] = value
             continue
         inner[k] = inside.input("state", g.dtype(value), shapes.get(k))
         if k in lists:
             inner[k] = tensor_list_from_stacked(inside, inner[k])
     for k in scanned:
-        longer = _is_empty(arguments[k])  # by one element a round, from none on
+        longer = _is_empty(arguments[k])  # starts empty and grows by one element per iteration
         length = iteration if longer else arguments[k].count
         inner[k] = replace(arguments[k], blank=True, longer=longer, count=length)
     if count is not None:
@@ -178,7 +180,7 @@ def _counter_value(g: Graph, iteration: ir.Value, start: ir.Value, step: int) ->
     first = shape_values.content(start)
     moved = iteration if step == 1 else g.Mul(iteration, g.const(step, ir.DataType.INT64))
     value = cast(g, moved, g.dtype(start))
-    # A vector may count as well, all of its elements by the same.
+    # A vector may be a counter too, if all of its elements change by the same number.
     return value if first is not None and first.ndim == 0 and first.item() == 0 else g.Add(value, start)
 
 
@@ -191,7 +193,7 @@ def _invariant_dims(
     scanned: set[int],
     count: TripCount | None,
 ) -> tuple[dict[int, Sequence[Dim] | None], dict[int, tuple[Dim, ...] | None]]:
-    """Dims that every round leaves as they are, and those of lists' elements, found by writing the body for trial."""
+    """Return the dims that every iteration keeps, and those of list elements, by emitting the body as a trial."""
     shapes: dict[int, Sequence[Dim] | None] = {
         k: None if arguments[k].shape is None else g.shape(arguments[k])
         for k in carried
@@ -272,7 +274,7 @@ def _emit_loop(
     unequal = {k: joined_elements(g, inside, items[k], dims[k] or ()) for k in scans if joins and is_unequal(dims[k])}
     for k in scans:
         inside.output(length_of(inside, items[k]) if k in unequal else items[k], inside.unique("element"))
-    # The schema of Loop wants a condition where nothing is carried.
+    # The schema of Loop requires a condition if nothing is carried.
     first = (
         None
         if count is not None and (carried or unequal)
@@ -309,7 +311,7 @@ def _emit_loop(
 
 
 def _list_sizes(loop: WhileLoop, arguments: Sequence[Any], scans: Sequence[int]) -> list[Any]:
-    """What is known of the size of each list ("" for nothing), None for those that a loop does not fill."""
+    """Return the size of each list if it is known, else ""; None for lists that the loop does not fill."""
     found = [shape_values.content(arguments[k].count) for k in scans]
     unfilled = loop.keeps | loop.pushes | {k for k in scans if _is_empty(arguments[k])}
     return [None if k in unfilled else "" if n is None else n.item() for k, n in zip(scans, found, strict=True)]
@@ -318,7 +320,7 @@ def _list_sizes(loop: WhileLoop, arguments: Sequence[Any], scans: Sequence[int])
 def _list_from_sequence(
     g: Graph, loop: WhileLoop, k: int, sequence: ir.Value, size: ir.Value, count: TripCount | None
 ) -> TensorList:
-    """The list that a loop wrote, from its elements in order; those behind the last round are zeros."""
+    """Return the list that a loop wrote, from its elements in order; those after the last iteration are zeros."""
     if k in loop.keeps:
         if count is None or not isinstance(count.content, int) or not count.content:
             sequence = _after_zeros(g, sequence)
@@ -332,7 +334,7 @@ def _list_from_sequence(
 
 
 def _after_zeros(g: Graph, sequence: ir.Value) -> ir.Value:
-    """`sequence` behind an element of zeros, which is what a list holds that no round wrote to."""
+    """Return `sequence` after an element of zeros, which is the content of a list that no iteration wrote to."""
     dims = g.shape(sequence)[1:]
     sizes = sizes_tensor(g, [1, *dims])
     if sizes is None:

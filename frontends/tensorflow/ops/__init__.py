@@ -1,4 +1,4 @@
-"""The rules, one module a topic; importing this package fills the table `rules.tf_op`."""
+"""The rules, one module per topic. Importing this package fills the table `rules.tf_op`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart: Concat, Pack, Split, Tile and their like."""
+"""Joining and splitting tensors: Concat, Pack, Split, Tile and similar operators."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Valu
 
 
 def _filled_sizes(g: Graph, sizes: ir.Value, total: ir.Value) -> ir.Value:
-    """Sizes with what the others leave of `total`, [1], for one that is -1."""
+    """Return sizes with a -1 replaced by what the others leave of `total`, [1]."""
     given = g.Max(sizes, [0])
     return g.Where(g.Less(sizes, [0]), g.Sub(total, g.ReduceSum(given, [0], keepdims=1)), given)
 
@@ -118,7 +118,7 @@ def reverse_v2(g: Graph, tensor: ir.Value, axis: ir.Value) -> ir.Value:
 
 
 def reverse_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """`x` with the order of its elements along `axes` turned round."""
+    """Return `x` reversed along `axes`."""
     count = len(axes)
     if not count:
         return x
@@ -130,7 +130,7 @@ def reverse_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
 @tf_op("ReverseSequence")
 @in_float32(BFLOAT16)
 def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_dim: int, batch_dim: int) -> ir.Value:
-    """ONNX has it for batch and time in the first two dims; others are moved there and back."""
+    """ONNX's ReverseSequence needs batch and time in the first two dims; others are moved there and back."""
     rank = g.rank(input)
     order = [batch_dim, seq_dim, *(i for i in range(rank) if i not in (batch_dim, seq_dim))]
     straight = order == list(range(rank))
@@ -154,7 +154,7 @@ def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value
         if not step:
             continue
         start: ir.Value | list[int] = [-step]
-        if not isinstance(size, int) and abs(step) > 1:  # counted round, where the dim is shorter
+        if not isinstance(size, int) and abs(step) > 1:  # the indices wrap around if the dim is shorter
             along %= len(dims)
             length = g.Shape(input, start=along, end=along + 1)
             start = g.Sub(length, g.Mod(np.int64(step), g.Max(length, [1])))
@@ -164,7 +164,7 @@ def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value
 
 
 def _roll_dynamic(g: Graph, x: ir.Value, shifts: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """By as much as data says: element i comes from i - shift, counted round."""
+    """Roll by run-time amounts: element i comes from i - shift, wrapped around."""
     dims = g.shape(x)
     for place, along in enumerate(axes):
         size = g.Shape(x, start=along % len(dims), end=along % len(dims) + 1)
@@ -174,7 +174,7 @@ def _roll_dynamic(g: Graph, x: ir.Value, shifts: ir.Value, axes: Sequence[int]) 
 
 
 def _roll_along_computed(g: Graph, x: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
-    """Along every dim, by the sum of what is asked for along it."""
+    """Roll along each dim, by the sum of the shifts given for it."""
     rank = g.rank(x)
     axes, shifts = (g.Reshape(int64(g, v), [-1, 1]) for v in (axis, shift))
     own = g.Equal(g.Where(g.Less(axes, [[0]]), g.Add(axes, [[rank]]), axes), np.arange(rank))

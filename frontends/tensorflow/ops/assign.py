@@ -1,4 +1,4 @@
-"""Operators that change a variable: what it holds afterwards (which becomes an output of the model)."""
+"""Operators that change a variable; its new value becomes a model output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..common.strided_slice import subscript
 from ..graph.variables import Variable
 from ..rules import tf_op
 
-# An operator of TensorFlow 1 returns its variable, those of resources return nothing.
+# An operator of TensorFlow 1 returns its variable; those on resources return nothing.
 Result = list[Variable]
 
 
@@ -38,7 +38,7 @@ def assign_sub(g: Graph, resource: Variable, value: ir.Value) -> Result:
 
 
 def _row_scatter_rule(reduction: str) -> Callable[..., Any]:
-    """A rule that writes one row for each index; a scalar is written to all of a row."""
+    """Return the rule of an operator that writes one row per index; a scalar is written to the whole row."""
 
     def rule(g: Graph, resource: Variable, indices: ir.Value, updates: ir.Value) -> Result:
         rows = resource.read(g)
@@ -50,7 +50,7 @@ def _row_scatter_rule(reduction: str) -> Callable[..., Any]:
 
 
 def _nd_scatter_rule(reduction: str) -> Callable[..., Any]:
-    """A rule whose indices have a number for each of the first dims."""
+    """Return the rule of an operator whose indices have a number for each of the first dims."""
 
     def rule(g: Graph, resource: Variable, indices: ir.Value, updates: ir.Value) -> Result:
         return _scatter_assign(g, resource, int64(g, indices), updates, reduction)
@@ -91,7 +91,7 @@ def tensor_strided_slice_update(
 def _replace_slice(
     g: Graph, before: ir.Value, ends: tuple[ir.Value, ...], value: ir.Value, masks: dict[str, int]
 ) -> ir.Value:
-    """`before` with other elements where the subscript points, by their places in a row of all."""
+    """Return `before` with the elements at the subscript replaced, by flat indices."""
     dims = g.shape(before)
     if not all(isinstance(d, int) for d in dims):
         raise Unsupported(STATIC)

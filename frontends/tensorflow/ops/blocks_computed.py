@@ -1,4 +1,4 @@
-"""Blocks moved to the batch and back where sizes, paddings, crops or the blocks themselves are told by the run."""
+"""SpaceToBatch and BatchToSpace with sizes, paddings, crops or blocks that are known at run time only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..common.lazy_reshape import int64
 
 
 def space_to_batch_computed(g: Graph, x: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
-    """Pad, split every spatial dim into (blocks, block), and move the blocks before the batch."""
+    """Pad, split every spatial dim into (blocks, block), and move the block dims before the batch."""
     m, rank = _block_dims(g, block_shape), g.rank(x)
     channels, blocks = g.shape(x)[m + 1 :], int64(g, g.Reshape(block_shape, [m]))
-    if not _is_nothing(paddings):
+    if not _is_zero(paddings):
         outer, inner = np.zeros((1, 2), np.int64), np.zeros((rank - m - 1, 2), np.int64)
         full = g.Concat(outer, int64(g, g.Reshape(paddings, [m, 2])), inner, axis=0)
         x = g.Pad(x, g.Reshape(g.Transpose(full, perm=[1, 0]), [-1]))
@@ -30,7 +30,7 @@ def space_to_batch_computed(g: Graph, x: ir.Value, block_shape: ir.Value, paddin
 
 
 def batch_to_space_computed(g: Graph, x: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
-    """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
+    """Move the block dims from the batch to the spatial dims, then crop."""
     m, rank = _block_dims(g, block_shape), g.rank(x)
     dims, blocks = g.shape(x), int64(g, g.Reshape(block_shape, [m]))
     sizes, tail = [_size(g, x, i + 1) for i in range(m)], g.Shape(x, start=m + 1, end=rank)
@@ -39,10 +39,10 @@ def batch_to_space_computed(g: Graph, x: ir.Value, block_shape: ir.Value, crops:
     order = [m, *(i for k in range(m) for i in (m + 1 + k, k)), *range(2 * m + 1, rank + m)]
     whole = [g.Mul(size, _element(g, blocks, i)) for i, size in enumerate(sizes)]
     y = g.Reshape(g.Transpose(split, perm=order), g.Concat(first, *whole, tail, axis=0))
-    if not _is_nothing(crops):
+    if not _is_zero(crops):
         cut = int64(g, g.Reshape(crops, [m, 2]))
         start, end = (g.Squeeze(g.Slice(cut, [i], [i + 1], [1]), [1]) for i in range(2))
-        # What is cut off at the end is counted from there, which nothing cut off cannot be.
+        # Crops at the end are counted from the end, which does not work for a crop of 0.
         y = g.Slice(y, start, g.Sub(g.Concat(*whole, axis=0), end), np.arange(1, m + 1, dtype=np.int64))
     shape: list[Dim] = [*[None] * (m + 1), *dims[m + 1 :]]
     return g.facts(y, g.dtype(y), shape)
@@ -55,8 +55,8 @@ def _block_dims(g: Graph, block_shape: ir.Value) -> int:
     return count
 
 
-def _is_nothing(pairs: ir.Value) -> bool:
-    """Whether paddings or crops are known to be zeros."""
+def _is_zero(pairs: ir.Value) -> bool:
+    """Return whether paddings or crops are known to be zeros."""
     content = shape_values.content(pairs)
     return content is not None and all(isinstance(n, int) and n == 0 for n in content.ravel())
 

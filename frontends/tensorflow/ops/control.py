@@ -1,4 +1,4 @@
-"""Branches and loops as functions: If, Case and While, with what is known of a loop kept out of what goes round."""
+"""Branches and loops as functions: If, Case and While; loop invariants stay outside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Region = Callable[..., list[Any]]
 def if_(
     g: Graph, cond: ir.Value, input: Sequence[Any], *, then_branch: Region, else_branch: Region, output_shapes: Any
 ) -> list[Any]:
-    """ONNX's branches take what they need from around them. (`output_shapes` says what follows anyhow.)"""
+    """If. ONNX's branches capture what they need. (`output_shapes` follows from the branches.)"""
     return _emit_if(g, _bool_condition(g, cond), [then_branch, else_branch], input)
 
 
@@ -34,7 +34,7 @@ def if_(
 def case(
     g: Graph, branch_index: ir.Value, input: Sequence[Any], *, branches: Sequence[Region], output_shapes: Any
 ) -> list[Any]:
-    """One If for each branch but the last, which takes every other index too."""
+    """Case as one If per branch except the last, which also takes every other index."""
 
     def branch_chain(number: int) -> Region:
         if number == len(branches) - 1:
@@ -51,7 +51,7 @@ def case(
 
 @tf_op("While", "StatelessWhile")
 def while_(g: Graph, input: Sequence[Any], *, cond: Any, body: Any, output_shapes: Any) -> list[Any]:
-    """(`output_shapes` are the invariants that the loop was checked against; they hold without being stated.)"""
+    """While. (`output_shapes` are the invariants that the loop was checked against; they hold anyway.)"""
     return while_loop(g, list(input), cond, body)
 
 
@@ -94,7 +94,7 @@ def _emit_if(g: Graph, condition: ir.Value, regions: Sequence[Region], arguments
 
 
 def _state_element_dims(results: Sequence[list[Any]]) -> None:
-    """A list that one branch writes to first has elements of these dims in the other, too."""
+    """Give a list that only one branch writes to the same element dims in the other branch."""
     for k, (a, b) in enumerate(zip(*results, strict=True)):
         if a is not b and isinstance(a, TensorList) and isinstance(b, TensorList):
             results[0][k] = replace(a, element=merge_dims(a.element, b.element)) if a.unwritten else a
@@ -102,7 +102,7 @@ def _state_element_dims(results: Sequence[list[Any]]) -> None:
 
 
 def _branch_results(region: Region, body: Graph, arguments: Sequence[Any], states: Sequence[Variable]) -> list[Any]:
-    """The results of a branch and, behind them, what it leaves in the variables that it may change."""
+    """Return the results of a branch, followed by the values of the variables that it may change."""
     before = [(variable.read(body), variable.home) for variable in states]
     for variable in states:
         variable.home = body
@@ -121,7 +121,7 @@ def _require_tensor(body: Graph, value: Any) -> ir.Value:
 
 
 def merge_branch_facts(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
-    """State of an If's output what both branches state."""
+    """Set the facts of an If's output that both branches agree on."""
     if a.dtype != b.dtype:
         raise Unsupported("branches that give different dtypes")
     g.facts(value, a.dtype)

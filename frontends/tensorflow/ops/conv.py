@@ -81,7 +81,7 @@ def depthwise_conv2d(
 
 
 def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
-    """[H, W, C, M] as [C·M, 1, H, W]; output channel c·M + m in both. What is stored as integers stays so."""
+    """Return [H, W, C, M] as [C·M, 1, H, W]; output channel c·M + m in both. A quantized weight stays integers."""
     tensor, maker = filter.const_value, filter.producer()
     if maker is not None and maker.op_type == "DequantizeLinear" and maker.inputs[0] is not None:
         parameters, axis = [g.static(p) for p in maker.inputs[1:]], maker.attributes.get("axis")
@@ -103,7 +103,7 @@ def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
 
 
 def _per_output_channel(parameter: np.ndarray, axis: int | None, dims: Sequence[object]) -> np.ndarray:
-    """A scale or zero point of channels (`axis` 2) or of each channel's outputs (3) for each output channel."""
+    """Return a scale or zero point, per channel (`axis` 2) or per channel's output (3), for each output channel."""
     channels, each = dims[2:]
     if axis not in (None, 2, 3) or not isinstance(channels, int) or not isinstance(each, int):
         raise Unsupported("weights quantized along the kernel's height or width")
@@ -121,7 +121,9 @@ def convolution(
     dilations: Sequence[int],
     group: int | None = None,
 ) -> ir.Value:
-    """A convolution with `weight` as ONNX has it, [out, in / groups, *kernel]; without `group` that follows from it."""
+    """Return a convolution with `weight` in ONNX's layout, [out, in / groups, *kernel]; `group` defaults to what fits
+    it.
+    """
     x = to_channels_first(g, input, data_format)
     steps, spread = (
         spatial_entries(strides, data_format, "strides"),
@@ -154,7 +156,7 @@ def _convolve_by_open_kernel(
     padding: str,
     group: int,
 ) -> ir.Value:
-    """A kernel whose size only the run tells: what SAME puts around is worked out then, and put around before."""
+    """Convolve with a kernel of run-time size: compute the padding of SAME, and pad first."""
     attributes = {"strides": strides, "dilations": dilations, "group": group}
     if pads is not None or padding == "VALID":
         y = g.Conv(x, weight, pads=pads or [0] * (2 * len(strides)), **attributes)
@@ -224,7 +226,7 @@ def transposed_convolution(
     data_format: str,
     dilations: Sequence[int],
 ) -> ir.Value:
-    """The gradient of a convolution with respect to its input, of shape `sizes`: ConvTranspose with that output."""
+    """Return the gradient of a convolution for its input, of shape `sizes`: ConvTranspose with that output shape."""
     x = to_channels_first(g, gradient, data_format)
     steps, spread = (
         spatial_entries(strides, data_format, "strides"),
@@ -264,7 +266,7 @@ def _spatial_dims(sizes: ir.Value, data_format: str) -> list[Any]:
     if content is None:
         return [None] * count
     items = content.tolist()
-    if len(items) == count:  # TensorFlow takes the spatial sizes alone, too
+    if len(items) == count:  # TensorFlow also takes the spatial sizes alone
         return items
     return items[1:-1] if data_format[-1] == "C" else items[2:]
 
@@ -278,7 +280,7 @@ def _crop_output(
     reach: Sequence[int],
     data_format: str,
 ) -> ir.Value:
-    """The part of a full transposed convolution that SAME or VALID keeps, worked out when the model runs."""
+    """Return the part of a full transposed convolution that SAME or VALID keeps, computed at run time."""
     count = len(strides)
     start = 1 if data_format[-1] == "C" else 2
     wanted = int64(g, sizes)

@@ -1,4 +1,4 @@
-"""Boxes cut out of pictures and resized."""
+"""Crops boxes from images and resizes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def crop_and_resize(
     method: str,
     extrapolation_value: float,
 ) -> ir.Value:
-    """Samples at y1·(h - 1) + i·(y2 - y1)·(h - 1) / (rows - 1), and so for x (crop_and_resize_op.cc)."""
+    """CropAndResize samples at y1·(h - 1) + i·(y2 - y1)·(h - 1) / (rows - 1), and likewise for x
+    (crop_and_resize_op.cc).
+    """
     if method not in ("bilinear", "nearest"):
         raise Unsupported(f"method={method!r} is not handled")
     rows, columns = _crop_counts(g, crop_size)
@@ -37,7 +39,7 @@ def crop_and_resize(
         g.Unsqueeze(_is_inside(g, vertical, limits[0]), [2]), g.Unsqueeze(_is_inside(g, horizontal, limits[1]), [1])
     )
     if method == "nearest":
-        # Halves go away from zero in TensorFlow's rounding.
+        # TensorFlow rounds halves away from zero.
         row, column = (g.Floor(g.Add(place, g.const(0.5, ir.DataType.FLOAT))) for place in (vertical, horizontal))
         found = _gather_pixels(g, x, box_ind, row, column, limits)
     else:
@@ -62,14 +64,14 @@ def _last_position(g: Graph, x: ir.Value, axis: int) -> ir.Value:
 
 
 def _crop_counts(g: Graph, crop_size: ir.Value) -> list[int] | list[ir.Value]:
-    """Rows and columns as integers, or as scalars where only the run tells them."""
+    """Return rows and columns as integers, or as scalars if they are known at run time only."""
     if shape_values.is_known(crop_size):
         return shape_values.ints(crop_size, "crop_size")
     return [g.Gather(int64(g, crop_size), np.int64(i)) for i in range(2)]
 
 
 def _sample_positions(g: Graph, first: ir.Value, last: ir.Value, limit: ir.Value, count: int | ir.Value) -> ir.Value:
-    """[boxes, count] of positions along one axis, from [boxes, 1] of edges."""
+    """Return positions [boxes, count] along one axis, from edges [boxes, 1]."""
     middle = g.Mul(g.Mul(g.Add(first, last), g.const(0.5, ir.DataType.FLOAT)), limit)
     if isinstance(count, ir.Value):
         gaps = g.Cast(g.Max(g.Sub(count, np.int64(1)), np.int64(1)), to=ir.DataType.FLOAT)
@@ -89,7 +91,7 @@ def _is_inside(g: Graph, places: ir.Value, limit: ir.Value) -> ir.Value:
 def _gather_pixels(
     g: Graph, x: ir.Value, box_ind: ir.Value, vertical: ir.Value, horizontal: ir.Value, limits: list[ir.Value]
 ) -> ir.Value:
-    """x[box_ind, vertical, horizontal] as [boxes, rows, columns, channels]; places outside are moved to the edge."""
+    """Return x[box_ind, vertical, horizontal] as [boxes, rows, columns, channels]; indices are clamped to the edge."""
     zero = g.const(0.0, ir.DataType.FLOAT)
     v, h = (
         g.Cast(g.Max(g.Min(p, limit), zero), to=ir.DataType.INT64)

@@ -1,8 +1,8 @@
 """The recurrent kernels of cuDNN: one layer in one direction, with its weights in one vector.
 
-The order of that vector is what Keras writes (`_cudnn_lstm`, `_cudnn_gru` and `_standardize_cudnn_weights` in its
-TensorFlow backend): a matrix [units, in] for each gate, one [units, units] for each gate, a bias for the input and one
-for the state of each gate. Keras uses these kernels in the place of its own layers, whose numbers are the judge here.
+The order of that vector is the one that Keras writes (`_cudnn_lstm`, `_cudnn_gru` and `_standardize_cudnn_weights` in
+its TensorFlow backend): a matrix [units, in] per gate, one [units, units] per gate, and a bias for the input and one
+for the state per gate. Keras uses these kernels in place of its own layers, so tests compare with Keras's layers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..rules import tf_op
 
 _OPERATORS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
 _KINDS = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
-"""ONNX's operator, and where its gates are in cuDNN's order: i, f, g, o for i, o, f, g; r, z, h for z, r, h."""
+"""ONNX's operator, and the position of its gates in cuDNN's order: i, f, g, o for i, o, f, g; r, z, h for z, r, h."""
 
 _LAYERS = (
     "several layers, two directions, a projection and simple cells: there is no GPU to check their weights' order on"
@@ -50,7 +50,7 @@ def cudnn_rnn(
     num_proj: int = 0,
     time_major: bool = True,
 ) -> list[Any]:
-    """Outputs, and the last states with a dim of 1 for the layer; what is kept for gradients is nothing here."""
+    """CudnnRNN: outputs, and the last states with a dim of 1 for the layer; the gradient's data is empty."""
     layer = 0 if time_major else 1
     simple = rnn_mode in _KINDS and input_mode == "linear_input" and direction == "unidirectional" and not num_proj
     if not simple or g.shape(input_h)[layer] != 1:
@@ -79,7 +79,7 @@ def cudnn_rnn(
 def _unpack_weights(
     g: Graph, operator: str, params: ir.Value, order: Sequence[int], units: int, width: int
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """W [1, gates·units, in], R [1, gates·units, units] and B [1, 2·gates·units] out of the vector."""
+    """Split the vector into W [1, gates·units, in], R [1, gates·units, units] and B [1, 2·gates·units]."""
     read, gates = _constant_content(params), len(order)
     if read is None or params.dtype is None:
         raise Unsupported("weights that are computed when the model runs")
@@ -103,7 +103,7 @@ def _unpack_weights(
 
 
 def _constant_content(value: ir.Value | None) -> Callable[[], np.ndarray] | None:
-    """The content of what is made of constants by operators that only move and repeat them, when it is asked for."""
+    """Return a function for the content of a value that is computed from constants by moving and repeating elements."""
     if value is None:
         return None
     if value.const_value is not None:
@@ -125,7 +125,7 @@ def _constant_content(value: ir.Value | None) -> Callable[[], np.ndarray] | None
 
 
 def _is_full_length(g: Graph, x: ir.Value, lengths: ir.Value | None) -> bool:
-    """Whether every sequence is as long as there are steps: nothing is told, or that number is repeated."""
+    """Return whether every sequence has the full length: no lengths are given, or the length is repeated."""
     maker = lengths.producer() if lengths is not None else None
     if lengths is None:
         return True

@@ -1,4 +1,4 @@
-"""Diagonals of matrices, read, written and made: gathers by tables of indices that are worked out here."""
+"""Reading, writing and creating matrix diagonals by gathers with precomputed index tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from . import diagonal_computed, diagonal_dynamic
 
 
 def band_indices(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
-    """[high - low + 1, longest] of flat indices into a matrix, -1 where a diagonal is shorter than the longest.
+    """Return flat indices into a matrix, [high - low + 1, longest], with -1 as padding of shorter diagonals.
 
-    Diagonals from `high` down to `low`; `align` says at which end super- and subdiagonals are filled up
+    Diagonals run from `high` down to `low`; `align` says at which end super- and subdiagonals are padded
     (matrix_diag_op.h).
     """
     length = min(rows + min(high, 0), columns - max(low, 0))
@@ -37,12 +37,12 @@ def _diagonal_offsets(k: ir.Value) -> tuple[int, int]:
 
 
 def _is_band(k: ir.Value) -> bool:
-    """Whether several diagonals are meant, as far as that is known."""
+    """Return whether `k` selects several diagonals, as far as it is known."""
     return shape_values.is_known(k) and len(set(_diagonal_offsets(k))) > 1
 
 
 def _static_dims(g: Graph, x: ir.Value, count: int) -> list[int]:
-    """The last dims of `x`."""
+    """Return the last dims of `x`. Raises `Unsupported` if they are dynamic."""
     dims = g.shape(x)[-count:]
     if not all(isinstance(d, int) for d in dims):
         raise Unsupported("matrices of a size that is not static")
@@ -51,7 +51,7 @@ def _static_dims(g: Graph, x: ir.Value, count: int) -> list[int]:
 
 @tf_op("Diag")
 def diag(g: Graph, diagonal: ir.Value) -> ir.Value:
-    """Of [a, b, …] it is [a, b, …, a, b, …], zero where the two halves of the indices differ."""
+    """Diag: [a, b, …] becomes [a, b, …, a, b, …], zero where the two halves of the indices differ."""
     places = g.Range(0, g.Size(diagonal), 1)
     own = g.Equal(g.Unsqueeze(places, [1]), places)
     whole = g.Where(own, g.Reshape(diagonal, [-1]), g.const(0, diagonal.dtype))
@@ -61,7 +61,7 @@ def diag(g: Graph, diagonal: ir.Value) -> ir.Value:
 
 @tf_op("DiagPart")
 def diag_part(g: Graph, input: ir.Value) -> ir.Value:
-    """Of [a, b, …, a, b, …], the elements with the same indices in both halves: one in a·b·… + 1."""
+    """DiagPart: the elements of [a, b, …, a, b, …] with equal index halves: one in a·b·… + 1."""
     half = g.rank(input) // 2
     sizes = g.Shape(input, start=0, end=half)
     count = g.ReduceProd(sizes, [0], keepdims=0)
@@ -96,7 +96,7 @@ def _extract_diagonal(g: Graph, x: ir.Value, low: int, high: int, padding: ir.Va
 
 
 def _gather_by_table(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir.Value) -> ir.Value:
-    """x's last `inner` dims by a table of flat indices into them, `padding` where it holds -1."""
+    """Gather from the last `inner` dims of x by a table of flat indices; an index of -1 gives `padding`."""
     sizes = _static_dims(g, x, inner)
     outer = g.shape(x)[:-inner]
     flat = x
@@ -158,7 +158,7 @@ def _is_dynamic(number: ir.Value) -> bool:
 
 
 def _is_least_size(number: ir.Value) -> bool:
-    """-1 for the number of rows or columns stands for the least that holds the diagonals."""
+    """Return whether the number of rows or columns is -1, which means the least that holds the diagonals."""
     return not _is_dynamic(number) and shape_values.integer(number, "the size") == -1
 
 
@@ -170,7 +170,7 @@ def _diagonal_matrix(
 
 
 def _inverse_band_indices(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
-    """[rows, columns] of flat indices into the diagonals, -1 outside of them."""
+    """Return [rows, columns] flat indices into the diagonals, -1 outside them."""
     table = band_indices(rows, columns, low, high, align)
     inverse = np.full(rows * columns, -1, np.int64)
     inverse[table[table >= 0]] = np.flatnonzero(table >= 0)

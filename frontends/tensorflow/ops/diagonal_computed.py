@@ -1,7 +1,7 @@
-"""Diagonals whose numbers, or matrices whose sizes, only the run tells: places are computed, not tabulated.
+"""Diagonals with run-time numbers, or of matrices with run-time sizes: indices are computed instead of tabulated.
 
-A matrix's element (i, j) lies on diagonal j - i, at min(i, j) of it. Of the diagonals from `high` down to `low` in one
-tensor, [.., high - low + 1, longest], those that are shorter are aligned at one end (matrix_diag_op.cc).
+Element (i, j) of a matrix is on diagonal j - i, at index min(i, j). In a tensor with the diagonals from `high` down to
+`low`, [.., high - low + 1, longest], shorter ones are aligned at one end (matrix_diag_op.cc).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Band:
     align: str
 
     def longest(self, g: Graph) -> ir.Value:
-        """How long the longest of them is."""
+        """Return the length of the longest diagonal."""
         return g.Min(g.Add(self.rows, g.Min(self.high, _ZERO)), g.Sub(self.columns, g.Max(self.low, _ZERO)))
 
     def start(self, g: Graph, k: ir.Value) -> ir.Value:
-        """Where in its row of diagonals the `k`th begins."""
+        """Return the index at which the `k`th diagonal begins in its row."""
         above, below = self.align.startswith("RIGHT"), self.align.endswith("RIGHT")
         lacking = g.Sub(self.longest(g), self.lengths(g, k))
         if above and below:
@@ -43,12 +43,12 @@ class Band:
         return g.Where(is_right, lacking, _ZERO) if above or below else g.const(_ZERO)
 
     def lengths(self, g: Graph, k: ir.Value) -> ir.Value:
-        """How long the `k`th diagonal is."""
+        """Return the length of the `k`th diagonal."""
         return g.Min(g.Add(self.rows, g.Min(k, _ZERO)), g.Sub(self.columns, g.Max(k, _ZERO)))
 
 
 def offsets(g: Graph, k: ir.Value) -> tuple[ir.Value, ir.Value, bool]:
-    """The lowest and the highest diagonal as scalars, and whether `k` has room for one alone."""
+    """Return the lowest and the highest diagonal as scalars, and whether `k` can select only one."""
     dims = g.shape(k)
     wide = g.Reshape(int64(g, k), [-1])
     low, high = (g.Gather(wide, np.int64(i)) for i in (0, -1))
@@ -56,13 +56,13 @@ def offsets(g: Graph, k: ir.Value) -> tuple[ir.Value, ir.Value, bool]:
 
 
 def size_of(g: Graph, x: ir.Value, axis: int) -> ir.Value:
-    """A dim as an int64 scalar."""
+    """Return a dim as an int64 scalar."""
     axis %= g.rank(x)
     return g.Squeeze(g.Shape(x, start=axis, end=axis + 1), [0])
 
 
 def extract_band(g: Graph, x: ir.Value, k: ir.Value, padding: ir.Value, align: str) -> ir.Value:
-    """The diagonals of the matrices in `x`, [.., diagonals, longest]; without that dim where there is one."""
+    """Return the diagonals of the matrices in `x`, [.., diagonals, longest]; a single one has no dim for diagonals."""
     low, high, alone = offsets(g, k)
     band = Band(low, high, size_of(g, x, -2), size_of(g, x, -1), align)
     numbers = g.Unsqueeze(g.Range(high, g.Sub(low, _ONE), -1), [1])
@@ -78,7 +78,7 @@ def extract_band(g: Graph, x: ir.Value, k: ir.Value, padding: ir.Value, align: s
     y = g.facts(y, g.dtype(x), [*outer, None, None])
     if g.static(k) is not None:
         return y
-    # Where the two numbers are one, TensorFlow's result has a dim less.
+    # If both numbers are equal, TensorFlow's result has one dim less.
     several = g.Reshape(g.Not(g.Equal(low, high)), [1])
     kept = g.Concat(*([np.ones(len(outer), bool)] if outer else []), several, np.ones(1, bool), axis=0)
     return g.Reshape(y, g.Compress(g.Shape(y), kept, axis=0))
@@ -87,7 +87,9 @@ def extract_band(g: Graph, x: ir.Value, k: ir.Value, padding: ir.Value, align: s
 def band_matrix(
     g: Graph, x: ir.Value, k: ir.Value, sizes: Sequence[ir.Value], padding: ir.Value, align: str
 ) -> ir.Value:
-    """Matrices with the diagonals in `x` and `padding` elsewhere; a size of -1 stands for the least that holds them."""
+    """Return matrices with the diagonals in `x` and `padding` elsewhere; a size of -1 means the least that holds
+    them.
+    """
     low, high, alone = offsets(g, k)
     length = size_of(g, x, -1)
     least = [g.Sub(length, g.Min(high, _ZERO)), g.Add(length, g.Max(low, _ZERO))]
@@ -107,7 +109,7 @@ def band_matrix(
 
 
 def set_band(g: Graph, x: ir.Value, diagonal: ir.Value, k: ir.Value, align: str) -> ir.Value:
-    """`x` with those diagonals exchanged."""
+    """Return `x` with those diagonals replaced."""
     low, high, _ = offsets(g, k)
     band = Band(low, high, size_of(g, x, -2), size_of(g, x, -1), align)
     inside, values = _spread(g, diagonal, band, g.rank(diagonal) < g.rank(x))
@@ -115,11 +117,11 @@ def set_band(g: Graph, x: ir.Value, diagonal: ir.Value, k: ir.Value, align: str)
 
 
 def _spread(g: Graph, diagonal: ir.Value, band: Band, alone: bool) -> tuple[ir.Value, ir.Value]:
-    """Where the band lies, [rows, columns], and its elements there, with any others around them."""
+    """Return where the band is, [rows, columns], and its elements there, with arbitrary values around them."""
     i, j = g.Unsqueeze(g.Range(0, band.rows, 1), [1]), g.Range(0, band.columns, 1)
     k = g.Sub(j, i)
     inside = g.And(g.GreaterOrEqual(k, band.low), g.LessOrEqual(k, band.high))
-    # Of a diagonal alone the whole is meant, however it is aligned.
+    # A single diagonal is used whole, for any alignment.
     place = g.Min(i, j) if alone else g.Add(g.Min(i, j), band.start(g, k))
     flat = place if alone else g.Add(g.Mul(g.Sub(band.high, k), size_of(g, diagonal, -1)), place)
     outer = g.rank(diagonal) - (1 if alone else 2)
@@ -128,7 +130,9 @@ def _spread(g: Graph, diagonal: ir.Value, band: Band, alone: bool) -> tuple[ir.V
 
 
 def _matrix_of_open_rank(g: Graph, x: ir.Value, band: Band, padding: ir.Value) -> ir.Value:
-    """Matrices of diagonals whose two numbers depend on data: where these are one, `x` has no dim for diagonals."""
+    """Return matrices with diagonals at run-time offsets; if first and last offset are equal, `x` has no dim for
+    diagonals.
+    """
     rank = g.rank(x)
     count = g.Where(g.Equal(band.low, band.high), np.array([rank - 1], np.int64), np.array([rank - 2], np.int64))
     outer = g.Slice(g.Shape(x), np.zeros(1, np.int64), count, np.zeros(1, np.int64))

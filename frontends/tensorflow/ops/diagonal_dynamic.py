@@ -1,4 +1,4 @@
-"""Single diagonals of matrices of dynamic size: places are compared where they cannot be tabulated."""
+"""Single diagonals of matrices of dynamic size: positions are compared, because they cannot be tabulated."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..common.lazy_reshape import int64
 
 
 def has_dynamic_dims(g: Graph, x: ir.Value, count: int) -> bool:
-    """Whether one of the last `count` dims of `x` is not static."""
+    """Return whether one of the last `count` dims of `x` is dynamic."""
     return not all(isinstance(d, int) for d in g.shape(x)[-count:])
 
 
 def extract_diagonal(g: Graph, x: ir.Value, k: int) -> ir.Value:
-    """The `k`th diagonal of the matrices in `x`."""
+    """Return the `k`th diagonal of the matrices in `x`."""
     rows, columns = _dim_size(g, x, -2), _dim_size(g, x, -1)
     length = g.Min(g.Add(rows, np.int64(min(k, 0))), g.Sub(columns, np.int64(max(k, 0))))
     steps = g.Range(0, length, 1)
@@ -30,7 +30,9 @@ def extract_diagonal(g: Graph, x: ir.Value, k: int) -> ir.Value:
 def diagonal_matrix(
     g: Graph, x: ir.Value, k: int, rows: ir.Value | None, columns: ir.Value | None, padding: ir.Value
 ) -> ir.Value:
-    """Matrices with `x` as their `k`th diagonal and `padding` elsewhere; None for the least size that holds it."""
+    """Return matrices with `x` as their `k`th diagonal and `padding` elsewhere; None is the least size that holds
+    it.
+    """
     length = _dim_size(g, x, -1)
     least = [g.Add(length, np.int64(max(-k, 0))), g.Add(length, np.int64(max(k, 0)))]
     if rows is None and columns is None:
@@ -45,7 +47,7 @@ def diagonal_matrix(
 
 
 def set_diagonal(g: Graph, x: ir.Value, diagonal: ir.Value, k: int) -> ir.Value:
-    """`x` with its `k`th diagonal exchanged."""
+    """Return `x` with its `k`th diagonal replaced."""
     on, values = _spread_diagonal(g, diagonal, k, _dim_size(g, x, -2), _dim_size(g, x, -1))
     return g.facts(g.Where(on, values, x), shape=g.shape(x))
 
@@ -53,7 +55,9 @@ def set_diagonal(g: Graph, x: ir.Value, diagonal: ir.Value, k: int) -> ir.Value:
 def _spread_diagonal(
     g: Graph, diagonal: ir.Value, k: int, rows: ir.Value, columns: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """Where the `k`th diagonal lies, [rows, columns], and its elements there, with any others around them."""
+    """Return where the `k`th diagonal is, [rows, columns], and its elements there, with arbitrary values around
+    them.
+    """
     i, j = g.Unsqueeze(g.Range(0, rows, 1), [1]), g.Range(0, columns, 1)
     last = g.Max(g.Sub(_dim_size(g, diagonal, -1), np.int64(1)), np.int64(0))
     places = g.Min(g.Min(i, j), last)

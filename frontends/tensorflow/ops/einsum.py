@@ -1,4 +1,4 @@
-"""Einsum, as products of matrices where it is one: runtimes are faster with those, and more of them have them."""
+"""Einsum, as matrix products if possible: runtimes are faster with them, and more runtimes support them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from convert.graph.tensors import dims_of
 from ..common.dims import equate_dims
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import reshape, transpose
-from ..patterns.attention import attention
 from ..rules import tf_op
 
 
@@ -31,7 +30,7 @@ def einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
 
 
 def _align_ellipsis(g: Graph, equation: str, inputs: Sequence[ir.Value]) -> tuple[str, Sequence[ir.Value]]:
-    """An ellipsis stands for as many dims in every term in ONNX, for those that a tensor has in TensorFlow."""
+    """Give all terms the same ellipsis dims, as ONNX requires; in TensorFlow each tensor may have its own number."""
     terms = equation.partition("->")[0].split(",")
     if "..." not in equation or any(x.shape is None for x in inputs):
         return equation, inputs
@@ -51,12 +50,14 @@ def _emit_einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.V
 
 
 def _is_plain(term: str) -> bool:
-    """Letters alone, each once."""
+    """Return whether a term consists of distinct letters."""
     return term.isalpha() and len(set(term)) == len(term)
 
 
 def _matmul_by_weight(g: Graph, x: ir.Value, w: ir.Value, a: str, b: str, out: str) -> ir.Value | None:
-    """x, [rows…, inner…], times a constant, [inner…, columns…] in any order: EinsumDense, attention's projections."""
+    """Multiply x, [rows…, inner…], by a constant, [inner…, columns…] in any order: EinsumDense, attention's
+    projections.
+    """
     if w.const_value is None or x.shape is None or len(x.shape) != len(a) or len(w.const_value.shape) != len(b):
         return None
     inner = [c for c in a if c in b and c not in out]
@@ -79,7 +80,9 @@ def _matmul_by_weight(g: Graph, x: ir.Value, w: ir.Value, a: str, b: str, out: s
 
 
 def _batch_matmul(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) -> ir.Value | None:
-    """One letter for rows, one for what is summed, one for columns, and any number that both have and keep."""
+    """Return a batched product for one letter of rows, one summed, one of columns, and common batch letters, else
+    None.
+    """
     if any(v.shape is None or len(v.shape) != len(t) for v, t in ((x, a), (y, b))):
         return None
     batch = [c for c in out if c in a and c in b]
@@ -89,7 +92,7 @@ def _batch_matmul(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) 
     if not counted or any(len(letters) != 1 for letters in (inner, rows, columns)):
         return None
     met = [(g.shape(x)[a.index(c)], g.shape(y)[b.index(c)]) for c in batch]
-    # TensorFlow takes only equal sizes for one letter, so that two dynamic ones are; a 1 would be spread.
+    # TensorFlow requires equal sizes for one letter, so two dynamic ones are equal; a 1 would be broadcast.
     if any(isinstance(m, int) != isinstance(n, int) or (isinstance(m, int) and m != n) for m, n in met):
         return None
     for m, n in met:
@@ -98,6 +101,6 @@ def _batch_matmul(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) 
         x, y, a, b, rows, columns = y, x, b, a, columns, rows
     left = transpose(g, x, [a.index(c) for c in batch + rows + inner])
     right = transpose(g, y, [b.index(c) for c in batch + inner + columns])
-    product = attention(g, left, right) or g.MatMul(left, right)
+    product = g.MatMul(left, right)
     made = batch + rows + columns
     return transpose(g, product, [made.index(c) for c in out])

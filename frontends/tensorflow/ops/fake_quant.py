@@ -1,10 +1,10 @@
-"""Fake quantization: numbers rounded to the levels of an integer, written as QuantizeLinear and DequantizeLinear.
+"""Fake quantization: numbers rounded to integer levels, written as QuantizeLinear and DequantizeLinear.
 
-TensorFlow rounds a half up, and QuantizeLinear to even. A half is no rare thing: the mean of two quantized numbers is
-one, and of 2,000 of them QuantizeLinear alone put 600 on another level. So the level is found with TensorFlow's own
-arithmetic, in its order, and QuantizeLinear (of scale 1) only stores it: the results are the same to the last bit.
-A weight is quantized here, once, and DequantizeLinear is all that is left of it. (A NaN has no level: it is the only
-input whose result differs.)
+TensorFlow rounds halves up, QuantizeLinear to even. Halves are common, because the mean of two quantized numbers is
+one: of 2,000 of them, QuantizeLinear alone put 600 on another level. So the level is computed by TensorFlow's own
+arithmetic, in its order, and QuantizeLinear (with scale 1) only stores it; results are the same to the last bit. A
+weight is quantized once, during reading, and only its DequantizeLinear remains. (The result for NaN differs, because it
+has no level.)
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def quantize_and_dequantize(
     g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, *, signed_input: bool, num_bits: int,
     range_given: bool, round_mode: str, narrow_range: bool, axis: int,
 ) -> ir.Value:  # fmt: skip
-    """Levels that are symmetrical about zero, over a range that is given or that of the numbers."""
+    """QuantizeAndDequantize: levels symmetrical about zero, over a given range or that of the numbers."""
     check_bits(num_bits, 1, 61 if signed_input else 62)
     if range_given:
-        axis = -1  # kernels take one range for all, whatever the axis
+        axis = -1  # kernels use one range for all, regardless of the axis
     else:
         axes = [i for i in range(g.rank(input)) if axis == -1 or i != axis % g.rank(input)]
         input_min, input_max = (reduce_dims(g, f"Reduce{kind}", input, axes, keepdims=0) for kind in ("Min", "Max"))

@@ -1,4 +1,4 @@
-"""Operators that TensorFlow's optimizer fuses, taken apart again: frozen graphs and TensorFlow.js models hold them."""
+"""Splits operators that TensorFlow's optimizer fuses, as found in frozen graphs and TensorFlow.js models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _emit_fused_ops(
     alpha: float,
     data_format: str,
 ) -> ir.Value:
-    """`y` with what was fused behind it; each takes its arguments from the front of `args`."""
+    """Return `y` with the fused operators applied; each takes its arguments from the front of `args`."""
     left = list(args)
     for name in fused_ops:
         if name == "BiasAdd":

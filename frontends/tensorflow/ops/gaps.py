@@ -1,4 +1,4 @@
-"""Declared gaps: operators that cannot be expressed, with the reason that a user is told."""
+"""Declared gaps: operators that cannot be expressed, with the reason that the user reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tf_op.gap(
     "StringStrip", "Substr", "UnicodeDecode",
     "UnicodeDecodeWithOffsets",
 )  # fmt: skip
-tf_op.gap("ONNX cannot decode pictures the way TensorFlow does", "DecodeImage", "DecodeJpeg", "DecodePng")
+tf_op.gap("ONNX cannot decode images exactly as TensorFlow does", "DecodeImage", "DecodeJpeg", "DecodePng")
 tf_op.gap(
     "fills or lists a table while the model runs; tables that constants fill when it is loaded are read",
     "MutableDenseHashTableV2", "LookupTableExportV2", "InitializeTable", "InitializeTableV2",
@@ -40,7 +40,7 @@ tf_op.gap(
     "transforms along dims that it names; transforms along the last one, two or three dims convert",
     "FFTND", "IFFTND", "RFFTND", "IRFFTND",
 )  # fmt: skip
-tf_op.gap("draws on pictures, for people to look at", "DrawBoundingBoxes", "DrawBoundingBoxesV2")
+tf_op.gap("draws on images for display", "DrawBoundingBoxes", "DrawBoundingBoxesV2")
 tf_op.gap(
     "is found by a Schur decomposition, for which there are no operators in ONNX; `tf.linalg.eigh` of a symmetric "
     "matrix converts, and so does what is made of it",
@@ -51,7 +51,7 @@ tf_op.gap(
     "HistogramSummary", "ScalarSummary", "ImageSummary", "AudioSummary", "MergeSummary",
     "ShardedFilename", "SampleDistortedBoundingBoxV2",
 )  # fmt: skip
-tf_op.gap("changes its result with the machine or the moment", "Timestamp")
+tf_op.gap("has a result that depends on the machine or the time", "Timestamp")
 tf_op.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter",
          "SymbolicGradient")  # fmt: skip
 tf_op.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "ParseExampleV2", "ParseSingleExample")

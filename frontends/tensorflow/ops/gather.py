@@ -1,4 +1,4 @@
-"""Gathers, scatters and searches by index."""
+"""Gather, scatter and search by index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, 
     if not batch_dims:
         return g.Gather(params, indices, axis=along)
     rank, inner = g.rank(params), g.rank(indices)
-    batch = batch_dims + (inner if batch_dims < 0 else 0)  # all dims of `indices`, too
+    batch = batch_dims + (inner if batch_dims < 0 else 0)  # including all dims of `indices`
     if not (-rank <= along < rank and 0 <= batch <= min(inner, along % rank)):
         raise Unsupported(f"axis={along} and batch_dims={batch_dims} of {rank} dims, which TensorFlow refuses")
     along %= rank
@@ -38,7 +38,8 @@ def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, 
     y = g.GatherND(x, g.Unsqueeze(int64(g, indices), [-1]), batch_dims=batch)
     if along == batch:
         return y
-    # y has batch, indices' rest, params' dims before and after `along`; those before come first again.
+    # y has the batch dims, the other dims of indices, and the dims of params before and after `along`; restore the
+    # order.
     found, before = inner - batch, along - batch
     rest = range(batch + found + before, g.rank(y))
     return g.Transpose(
@@ -81,7 +82,7 @@ def tensor_scatter_min(g: Graph, tensor: ir.Value, indices: ir.Value, updates: i
 def one_hot(
     g: Graph, indices: ir.Value, depth: ir.Value, on_value: ir.Value, off_value: ir.Value, *, axis: int
 ) -> ir.Value:
-    """By comparison: ONNX's OneHot counts negative indices from the end, TensorFlow's gives them no place."""
+    """OneHot by comparison: ONNX counts negative indices from the end, TensorFlow ignores them."""
     rank = g.rank(indices)
     axis = rank if axis == -1 else axis
     places = g.Range(0, g.Squeeze(int64(g, depth)), 1)
@@ -92,13 +93,13 @@ def one_hot(
 
 @tf_op("Where")
 def where(g: Graph, input: ir.Value) -> ir.Value:
-    """The indices of what is not zero, one row each."""
+    """Return the indices of non-zero elements, one row each."""
     return g.Transpose(g.NonZero(input), perm=[1, 0])
 
 
 @tf_op("MatrixBandPart")
 def matrix_band_part(g: Graph, input: ir.Value, num_lower: ir.Value, num_upper: ir.Value) -> ir.Value:
-    """Trilu on both sides; a negative number keeps that side whole."""
+    """MatrixBandPart as Trilu on both sides; a negative number keeps the whole side."""
     if input.dtype == ir.DataType.STRING:
         raise Unsupported("a band of strings")
     lower, upper = _diagonal_count(g, input, num_lower, -2), _diagonal_count(g, input, num_upper, -1)
@@ -107,7 +108,9 @@ def matrix_band_part(g: Graph, input: ir.Value, num_lower: ir.Value, num_upper: 
 
 
 def _diagonal_count(g: Graph, x: ir.Value, number: ir.Value, axis: int) -> ir.Value | None:
-    """How many diagonals stay on one side, None for all; a negative number that data tells stands for the whole dim."""
+    """Return how many diagonals are kept on one side, None for all; a negative run-time number becomes the whole
+    dim.
+    """
     content = shape_values.content(number)
     if content is not None and isinstance(content.item(), int):
         return g.const(np.array(content.item(), np.int64)) if content.item() >= 0 else None

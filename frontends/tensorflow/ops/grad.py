@@ -1,4 +1,4 @@
-"""Gradients and losses that graphs for inference still hold."""
+"""Gradients and losses that remain in inference graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .slice_pad import strided_slice
 
 @tf_op("ReluGrad")
 def relu_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
-    """A product, in which a gradient of NaN or infinity stays NaN where nothing passes."""
+    """ReluGrad as a product, so that NaN and infinite gradients stay NaN where nothing passes."""
     return g.Mul(gradients, g.Cast(g.Greater(features, g.const(0.0, features.dtype)), to=features.dtype))
 
 
@@ -62,7 +62,9 @@ def sparse_softmax_cross_entropy(g: Graph, features: ir.Value, labels: ir.Value)
 
 @tf_op("BroadcastGradientArgs")
 def broadcast_gradient_args(g: Graph, s0: ir.Value, s1: ir.Value) -> list[ir.Value]:
-    """The axes along which each of two gradients is summed: where its own size is 1, unless both shapes are equal."""
+    """Return the axes to sum for each of two gradients: the axes on which it has size 1 itself, unless both shapes are
+    equal.
+    """
     sizes = [int64(g, s) for s in (s0, s1)]
     counts = [g.Shape(s) for s in sizes]
     rank = g.Max(*counts)
@@ -79,7 +81,7 @@ def strided_slice_grad(
     g: Graph, shape: ir.Value, begin: ir.Value, end: ir.Value, strides: ir.Value, dy: ir.Value, *, begin_mask: int,
     end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
 ) -> ir.Value:  # fmt: skip
-    """The gradient where the subscript points, which it finds among the places of all elements; zeros elsewhere."""
+    """Return zeros with the gradient at the subscript, found by the flat indices of all elements."""
     sizes, content = int64(g, shape), shape_values.content(shape)
     total = g.ReduceProd(sizes, [0], keepdims=1)
     places = g.Reshape(g.Range(0, g.Squeeze(total, [0]), 1), sizes, allowzero=1)
@@ -108,7 +110,7 @@ def leaky_relu_grad(g: Graph, gradients: ir.Value, features: ir.Value, *, alpha:
 
 @tf_op("EluGrad")
 def elu_grad(g: Graph, gradients: ir.Value, outputs: ir.Value) -> ir.Value:
-    """Of an output below zero, eˣ - 1, the slope is that and 1."""
+    """EluGrad: for a negative output, eˣ - 1, the slope is the output plus 1."""
     kind = outputs.dtype
     slope = g.Mul(g.Add(outputs, g.const(1.0, kind)), gradients)
     return g.Where(g.Less(outputs, g.const(0.0, kind)), slope, gradients)
@@ -116,7 +118,7 @@ def elu_grad(g: Graph, gradients: ir.Value, outputs: ir.Value) -> ir.Value:
 
 @tf_op("SeluGrad")
 def selu_grad(g: Graph, gradients: ir.Value, outputs: ir.Value) -> ir.Value:
-    """λ above zero; below it λα eˣ, which is the output and λα."""
+    """SeluGrad: λ for positive x, else λα eˣ, which is the output plus λα."""
     kind = outputs.dtype
     scale, whole = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
     slope = g.Mul(gradients, g.Add(outputs, g.const(whole, kind)))
@@ -157,7 +159,7 @@ def max_pool_grad(
     explicit_paddings: Sequence[int],
     data_format: str,
 ) -> ir.Value:
-    """Each gradient is added where the largest of its window was, the first of equals."""
+    """MaxPoolGrad: add each gradient at the maximum of its window, the first of equal ones."""
     if padding == "EXPLICIT":
         raise Unsupported("gradients of a pool with explicit pads")
     x, upper = (to_channels_first(g, v, data_format) for v in (orig_input, grad))

@@ -1,4 +1,4 @@
-"""Resizes, and blocks between space and depth."""
+"""Resizes, and SpaceToDepth, SpaceToBatch and their inverses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resize_bilinear(
 
 
 _WIDE = (ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64)
-"""Integers that runtimes neither resize nor put into blocks, and that no floating dtype holds."""
+"""Integers that runtimes can neither resize nor rearrange in blocks, and that no floating-point dtype holds."""
 
 tf_op.limit(
     "ResizeNearestNeighbor",
@@ -43,7 +43,9 @@ tf_op.limit(
 def resize_nearest(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
-    """Where TensorFlow's arithmetic takes other pixels than ONNX's Resize, and of wide integers, by their places."""
+    """Nearest resize; by indices if TensorFlow's arithmetic takes other pixels than ONNX's Resize, and for wide
+    integers.
+    """
     mode = _coordinate_mode(align_corners, half_pixel_centers)
     sizes, wanted = g.shape(images)[1:3], shape_values.content(size)
     pairs = [] if wanted is None else zip(sizes, wanted.tolist(), strict=True)
@@ -71,7 +73,9 @@ def _coordinate_mode(align_corners: bool, half_pixel_centers: bool) -> str:
 
 
 def _emit_resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) -> ir.Value:
-    """Sizes for every dim, not `axes`: onnxruntime 1.31 moves a Transpose past a Resize with axes and gets it wrong."""
+    """Pass sizes for every dim instead of `axes`: onnxruntime 1.31 moves a Transpose past a Resize with axes
+    incorrectly.
+    """
     content = shape_values.content(size)
     height, width = content.tolist() if content is not None else (None, None)
     shape = [*g.shape(x)[:2], height, width]
@@ -110,7 +114,7 @@ def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: s
 
 @tf_op("SpaceToBatchND")
 def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
-    """Pad, split every spatial dim into (blocks, block), and move the blocks before the batch."""
+    """Pad, split every spatial dim into (blocks, block), and move the block dims before the batch."""
     if not shape_values.is_known(block_shape):
         return space_to_batch_computed(g, input, block_shape, paddings)
     blocks = shape_values.ints(block_shape, "block_shape")
@@ -142,7 +146,7 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
 
 @tf_op("BatchToSpaceND")
 def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
-    """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
+    """Move the block dims from the batch to the spatial dims, then crop."""
     if not shape_values.is_known(block_shape):
         return batch_to_space_computed(g, input, block_shape, crops)
     blocks = shape_values.ints(block_shape, "block_shape")

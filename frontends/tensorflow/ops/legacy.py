@@ -1,4 +1,4 @@
-"""Operators of early TensorFlow that say as attributes what later ones take as inputs, and others spelled as those."""
+"""Operators of early TensorFlow with attributes that later became inputs, and aliases of other operators."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def tensor_scatter_sub(g: Graph, tensor: ir.Value, indices: ir.Value, updates: i
 def print_(
     g: Graph, input: ir.Value, data: Sequence[ir.Value], *, message: str, first_n: int, summarize: int
 ) -> ir.Value:
-    """The tensor that it passes on; nothing is printed."""
+    """Print: return the input unchanged; nothing is printed."""
     return input
 
 
@@ -105,7 +105,7 @@ def regex_full_match(g: Graph, input: ir.Value, pattern: ir.Value) -> ir.Value:
 
 @tf_op("TensorListElementShape")
 def element_shape(g: Graph, input_handle: TensorList, *, shape_type: ir.DataType) -> ir.Value:
-    """As the list was made, with -1 for what that left open."""
+    """Return the element shape that the list was created with, with -1 for unknown dims."""
     if input_handle.element is None:
         return g.const(-1, shape_type)
     dims = [d if isinstance(d, int) else -1 for d in input_handle.element]

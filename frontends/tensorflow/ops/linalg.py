@@ -12,7 +12,6 @@ from convert.numerics.matrices import LARGEST, matrix_shape
 from convert.numerics.solve import sign_and_log_det
 
 from ..common.lazy_reshape import cast, transpose
-from ..patterns.attention import attention
 from ..rules import tf_op
 from .special import cast_like, to_float64
 
@@ -28,13 +27,14 @@ def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_
 @tf_op("BatchMatMul", "BatchMatMulV2")
 def batch_mat_mul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
     x, y = _transpose_if(g, x, adj_x), _transpose_if(g, y, adj_y)
-    known = x.shape is not None and y.shape is not None
-    return (attention(g, x, y) if known else None) or g.MatMul(x, y)
+    return g.MatMul(x, y)
 
 
 @tf_op("BatchMatMulV3")
 def batch_mat_mul_v3(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool, Tout: ir.DataType) -> ir.Value:
-    """Of the dtype asked for: bytes are summed in 32 bits. (MatMulInteger of signed ones saturates here and there.)"""
+    """BatchMatMulV3 in the requested dtype: bytes are summed in 32 bits. (MatMulInteger of signed bytes may
+    saturate.)
+    """
     if g.dtype(x) != Tout or g.dtype(y) != Tout:
         x, y = cast(g, x, Tout), cast(g, y, Tout)
     return batch_mat_mul(g, x, y, adj_x=adj_x, adj_y=adj_y)
@@ -51,7 +51,7 @@ def _transpose_if(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
 
 @tf_op("MatrixDeterminant")
 def matrix_determinant(g: Graph, input: ir.Value) -> ir.Value:
-    """onnxruntime has ONNX's operator for float32 alone."""
+    """MatrixDeterminant; onnxruntime has ONNX's Det for float32 only."""
     if g.dtype(input) != ir.DataType.DOUBLE:
         return g.Det(input)
     sign, log = _sign_and_log(g, input)
@@ -60,9 +60,11 @@ def matrix_determinant(g: Graph, input: ir.Value) -> ir.Value:
 
 @tf_op("LogMatrixDeterminant")
 def log_matrix_determinant(g: Graph, input: ir.Value) -> list[ir.Value]:
-    """From the factors of the matrix: the determinant itself may be no number that its dtype holds."""
+    """Compute the logarithm from the factors of the matrix, because the determinant itself may overflow or
+    underflow.
+    """
     known = all(isinstance(size, int) and size <= LARGEST for size in g.shape(input)[-2:])
-    return list(_sign_and_log(g, input) if known else _by_rows_of_one(g, input))
+    return list(_sign_and_log(g, input) if known else _determinant_of_unit_rows(g, input))
 
 
 def _sign_and_log(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -74,8 +76,8 @@ def _sign_and_log(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return cast_like(g, sign, x), cast_like(g, log, x)
 
 
-def _by_rows_of_one(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The determinant of the rows divided by their lengths, which is 1 at the most (Hadamard), and these lengths."""
+def _determinant_of_unit_rows(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return the determinant of the rows divided by their lengths, which is at most 1 (Hadamard), and these lengths."""
     length = g.ReduceL2(x, [-1], keepdims=1)
     length = g.Where(g.Equal(length, g.const(0, g.dtype(x))), g.const(1, g.dtype(x)), length)
     det = g.Det(g.Div(x, length))
@@ -84,7 +86,7 @@ def _by_rows_of_one(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 @tf_op("Cross")
 def cross(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a₁b₂ - a₂b₁ and so on round: both turned by one place and by two."""
+    """Cross: a₁b₂ - a₂b₁ and its cyclic permutations, from operands rolled by one and by two."""
     once, twice = np.array([1, 2, 0], np.int64), np.array([2, 0, 1], np.int64)
     turned = [[g.Gather(x, order, axis=-1) for order in (once, twice)] for x in (a, b)]
     return g.Sub(g.Mul(turned[0][0], turned[1][1]), g.Mul(turned[0][1], turned[1][0]))

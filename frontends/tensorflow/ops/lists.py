@@ -1,4 +1,4 @@
-"""Lists of tensors: what TensorArray is made of in TensorFlow 2."""
+"""Lists of tensors, which implement TensorArray in TensorFlow 2."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def empty(g: Graph, element_shape: ir.Value, max_num_elements: ir.Value, *, elem
 
 @tf_op("TensorListFromTensor")
 def from_tensor(g: Graph, tensor: Any, element_shape: ir.Value) -> Any:
-    """(A ragged tensor stands for the list of its rows, which can only be read.)"""
+    """TensorListFromTensor. (A ragged tensor stands for the list of its rows, which can only be read.)"""
     if isinstance(tensor, RaggedTensor):
         return tensor
     return tensor_list_from_stacked(g, tensor)
@@ -110,7 +110,7 @@ def length(g: Graph, input_handle: Any) -> ir.Value:
 
 @tf_op("TensorListResize")
 def resize(g: Graph, input_handle: TensorList, size: ir.Value) -> TensorList:
-    """Cut off, or filled up with zeros."""
+    """Truncate the list, or extend it with zeros."""
     if input_handle.unwritten:
         return replace(input_handle, count=size)
     whole, wanted = stack_elements(g, input_handle), g.Reshape(int64(g, size), [1])
@@ -139,7 +139,7 @@ def gather(
 def scatter(
     g: Graph, tensor: ir.Value, indices: ir.Value, element_shape: ir.Value, num_elements: ir.Value
 ) -> TensorList:
-    """A list of `num_elements`, or as many as the largest index asks for where that is -1."""
+    """Return a list of `num_elements`, or as many as the largest index requires if that is -1."""
     count = shape_values.content(num_elements)
     if count is not None and count.item() == -1:
         indices_known = shape_values.content(indices)
@@ -161,7 +161,7 @@ def scatter_into(g: Graph, input_handle: TensorList, tensor: ir.Value, indices: 
 
 
 def _size_for(g: Graph, indices: ir.Value) -> ir.Value:
-    """How many elements a list has that is written at all of `indices`, [1]."""
+    """Return the number of elements of a list that is written at `indices`, [1]."""
     return g.ReduceMax(g.Add(g.Concat([-1], int64(g, indices), axis=0), [1]), [0], keepdims=1)
 
 
@@ -172,7 +172,7 @@ def _scatter_elements(g: Graph, items: TensorList, tensor: ir.Value, indices: ir
 
 @tf_op("TensorListSplit")
 def split(g: Graph, tensor: ir.Value, element_shape: ir.Value, lengths: ir.Value) -> TensorList:
-    """The list of parts of these lengths, which together are as long as the tensor."""
+    """Return the list of parts of these lengths, which add up to the tensor's length."""
     count = g.Squeeze(g.Shape(lengths, start=0, end=1), [0])
     element = (None, *g.shape(tensor)[1:])
     return TensorList(g.dtype(tensor), element, count, joined=tensor, lengths=int64(g, lengths))
@@ -187,7 +187,7 @@ def concat(
     *,
     element_dtype: ir.DataType,
 ) -> list[ir.Value]:
-    """All elements end to end, and their lengths."""
+    """Return all elements concatenated, and their lengths."""
     if input_handle.parts is not None or input_handle.joined is not None:
         return list(join_elements(g, input_handle))
     whole = stack_elements(

@@ -1,6 +1,6 @@
 """TensorFlow's fused recurrent kernels: cells of one step, and LSTMs over a whole sequence.
 
-The arithmetic is that of lstm_ops.h and gru_ops.h: gates side by side in one product, the input's weights above the
+The arithmetic is that of lstm_ops.h and gru_ops.h: all gates in one product, with the input's weights above the
 state's.
 """
 
@@ -26,7 +26,7 @@ _V1, _V2 = "icfo", "ifco"
 
 @dataclass(frozen=True)
 class CellWeights:
-    """What a cell is made of; `w` is [inputs + units, 4·units], peepholes are [units] or None."""
+    """The weights of a cell: `w` is [inputs + units, 4·units], peepholes are [units] or None."""
 
     w: ir.Value
     b: ir.Value
@@ -44,7 +44,7 @@ class CellWeights:
 
 
 def _emit_cell_step(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeights) -> list[ir.Value]:
-    """i, cs, f, o, ci, co, h of one step, each [batch, units]."""
+    """Return i, cs, f, o, ci, co, h of one step, each [batch, units]."""
     gates = g.Add(g.MatMul(g.Concat(x, h, axis=1), cell.w), cell.b)
     parts = dict(zip(cell.order, g.Split(gates, axis=1, num_outputs=4, outputs=4), strict=True))
     i, f, o = parts["i"], parts["f"], parts["o"]
@@ -76,7 +76,7 @@ def lstm_block_cell(
 def gru_block_cell(
     g: Graph, x: ir.Value, h_prev: ir.Value, w_ru: ir.Value, w_c: ir.Value, b_ru: ir.Value, b_c: ir.Value
 ) -> list[ir.Value]:
-    """r, u, c and h: h' = u·h + (1 - u)·c."""
+    """Return r, u, c and h, with h' = u·h + (1 - u)·c."""
     gates = g.Sigmoid(g.Add(g.MatMul(g.Concat(x, h_prev, axis=1), w_ru), b_ru))
     r, u = g.Split(gates, axis=1, num_outputs=2, outputs=2)
     c = g.Tanh(g.Add(g.MatMul(g.Concat(x, g.Mul(r, h_prev), axis=1), w_c), b_c))
@@ -103,10 +103,10 @@ def block_lstm_v2(
 
 
 def _emit_sequence(g: Graph, end: ir.Value, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeights) -> list[ir.Value]:
-    """The seven results for each step, [time, batch, units]; zeros from step `end` on.
+    """Return the seven results of each step, [time, batch, units], with zeros from step `end` on.
 
-    All of them come from a Scan. Outputs alone, and the last state, come from an LSTM where that computes the same:
-    then nothing reads the Scan, and it is dropped.
+    All come from a Scan. The outputs and the last state come from an LSTM if it computes the same; if nothing else is
+    read, the Scan is dropped.
     """
     time = g.shape(x)[0]
     rounds, steps = shape_values.content(end), _emit_scan(g, x, c, h, cell)
@@ -132,14 +132,14 @@ def _emit_scan(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeight
 
 
 def _zero_after_end(g: Graph, step: ir.Value, end: ir.Value) -> ir.Value:
-    """`step` with zeros from `end` on."""
+    """Return `step` with zeros from `end` on."""
     places = g.Range(0, g.Squeeze(g.Shape(step, start=0, end=1), [0]), 1)
     there = g.Reshape(g.Less(places, int64(g, end)), [-1, 1, 1])
     return g.facts(g.Where(there, step, g.const(0, g.dtype(step))), shape=g.shape(step))
 
 
 def _emit_lstm(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeights) -> tuple[ir.Value, ir.Value]:
-    """Outputs of every step and the last state, by one operator."""
+    """Return the outputs of every step and the last state, from a single operator."""
     units, dtype = cell.units, g.dtype(x)
     w, b = cell.w.const_value, cell.b.const_value
     assert w is not None

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, comparisons and logic."""
+"""Element-wise arithmetic, comparisons and logic."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.values import known_dims
 from convert.numerics import incomplete
+from convert.numerics.complexes import Complex, arctangent
+from convert.patterns.matcher import number
 
 from ..common import shape_values
-from ..common.complexes import Complex
 from ..common.lazy_reshape import cast, unsqueeze
-from ..common.polar import arctangent
-from ..patterns import activations
-from ..patterns.attention import drop_true_mask
-from ..patterns.composites import normalization, rms_normalization
-from ..patterns.matching import inputs_of, single_value
+from ..patterns.matching import inputs_of, operand_pairs, single_value
 from ..rules import tf_op
 from .nn import fuse_channel_bias
 
@@ -41,10 +38,11 @@ tf_op.same(
     _unary_rule, Abs="Abs", Acos="Acos", Acosh="Acosh", Asin="Asin", Asinh="Asinh", Atan="Atan", Atanh="Atanh",
     Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor", Inv="Reciprocal", Reciprocal="Reciprocal",
     IsNan="IsNaN", IsInf="IsInf", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round",
-    Sigmoid="Sigmoid", Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
+    Log="Log", Sigmoid="Sigmoid", Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh",
+    Invert="BitwiseNot",
 )  # fmt: skip
 tf_op.same(
-    _binary_rule, Sub="Sub", Less="Less",
+    _binary_rule, Sub="Sub", Div="Div", RealDiv="Div", Less="Less",
     LessEqual="LessOrEqual", Greater="Greater", GreaterEqual="GreaterOrEqual", LogicalAnd="And", LogicalOr="Or",
     BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
 )  # fmt: skip
@@ -54,12 +52,16 @@ tf_op.same(
 def add(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype == ir.DataType.STRING:
         return g.StringConcat(x, y)
-    return normalization(g, x, y) or activations.prelu(g, x, y) or fuse_channel_bias(g, x, y) or g.Add(x, y)
+    return fuse_channel_bias(g, x, y) or g.Add(x, y)
 
 
 @tf_op("Mul")
 def mul(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return activations.activation_of_product(g, x, y) or rms_normalization(g, x, y) or g.Mul(x, y)
+    """Mul. A factor of 1 is left out, because `tf.nn.silu` multiplies by β = 1."""
+    for factor, one in ((x, y), (y, x)):
+        if number(one) == 1.0 and factor.shape is not None and g.rank(factor) >= g.rank(one):
+            return factor
+    return g.Mul(x, y)
 
 
 tf_op.limit(
@@ -71,7 +73,7 @@ tf_op.limit(
 
 @tf_op("Pow")
 def pow_(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Of integers by products, as far as exponents are known: onnxruntime's powers go by way of float64."""
+    """Pow. Integers use products for known exponents, because onnxruntime computes powers in float64."""
     known = None if x.dtype in FLOATS else g.static(y)
     if known is None or not known.size or known.min() < 0 or known.max() > _MOST_FACTORS:
         return g.Pow(x, y)
@@ -85,16 +87,6 @@ def pow_(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
             product = g.Mul(found, power)
             found = product if taken.all() else g.Where(g.const(taken), product, found)
     return g.Where(g.const(np.array(False)), x, _constant_like(g, 1, x)) if found is None else found
-
-
-@tf_op("Div", "RealDiv")
-def div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return activations.hard_swish_of_quotient(g, x, y) or g.Div(x, y)
-
-
-@tf_op("Log")
-def log(g: Graph, x: ir.Value) -> ir.Value:
-    return activations.softplus(g, x) or g.Log(x)
 
 
 @tf_op("Maximum")
@@ -112,7 +104,9 @@ _PARTS = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.D
 
 @tf_op("Cast")
 def cast_(g: Graph, x: ir.Value | Complex, *, DstT: ir.DataType, Truncate: bool) -> ir.Value | Complex:
-    """Of a complex number its real part, unless it becomes another complex one; zero is a real one's other part."""
+    """Cast. A complex number becomes its real part, unless it becomes another complex one; a real one gets an imaginary
+    part of 0.
+    """
     if isinstance(x, Complex):
         kind = _PARTS.get(DstT)
         return cast(g, x.real, DstT) if kind is None else Complex(cast(g, x.real, kind), cast(g, x.imag, kind))
@@ -167,7 +161,7 @@ def is_finite(g: Graph, x: ir.Value) -> ir.Value:
 
 @tf_op("Log1p")
 def log1p(g: Graph, x: ir.Value) -> ir.Value:
-    """Kahan's: the rounding of 1 + x is undone by x / ((1 + x) - 1), so that small x keep their digits."""
+    """Log1p by Kahan's method: x / ((1 + x) - 1) corrects the rounding of 1 + x, so that small x keep their digits."""
     power = single_value(inputs_of(x, "Exp"))
     if power is not None:
         return g.Softplus(power)
@@ -179,7 +173,7 @@ def log1p(g: Graph, x: ir.Value) -> ir.Value:
 
 @tf_op("Expm1")
 def expm1(g: Graph, x: ir.Value) -> ir.Value:
-    """Kahan's: (eˣ - 1)·x / ln eˣ for small x, where the subtraction would lose the digits."""
+    """Expm1 by Kahan's method: (eˣ - 1)·x / ln eˣ for small x, where the subtraction would lose the digits."""
     one = _constant_like(g, 1.0, x)
     u = g.Exp(x)
     far = g.Or(g.Greater(g.Abs(x), _constant_like(g, 0.5, x)), g.Equal(u, one))
@@ -193,7 +187,7 @@ def floor_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
         return g.Floor(g.Div(x, y))
     if x.dtype is not None and not x.dtype.is_signed():
         return g.Div(x, y)
-    # x less its remainder leaves the dtype near its least number.
+    # x minus its remainder overflows near the least number.
     zero = _constant_like(g, 0, x)
     above = g.And(g.Xor(g.Less(x, zero), g.Less(y, zero)), g.Not(g.Equal(g.Mod(x, y), zero)))
     return g.Sub(g.Div(x, y), g.Cast(above, to=x.dtype))
@@ -201,7 +195,7 @@ def floor_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @tf_op("FloorMod")
 def floor_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The remainder with the divisor's sign."""
+    """Return the remainder with the sign of the divisor."""
     if x.dtype not in FLOATS:
         return g.Mod(x, y)
     rest = g.Mod(x, y, fmod=1)
@@ -255,21 +249,41 @@ def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
 
 @tf_op("ClipByValue")
 def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
-    """Where the ends are crossed, the lower one (cwise_op_clip.cc)."""
+    """ClipByValue; if the bounds are crossed, the lower one applies (cwise_op_clip.cc)."""
     return g.Max(g.Min(t, clip_value_max), clip_value_min)
 
 
 @tf_op("SelectV2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
-    """What a comparison of known sizes chooses is known too: `tf.linspace` finds its axis so."""
+    """SelectV2. If the comparison of sizes is known, so is the selection; `tf.linspace` finds its axis this way."""
     first, dims = _static_condition(g, condition), known_dims(t)
     if first is not None and dims is not None and None not in dims and dims == known_dims(e):
         return t if first else e
-    return g.Where(drop_true_mask(g, condition, t), t, e)
+    return g.Where(_drop_true_mask(g, condition, t), t, e)
+
+
+def _drop_true_mask(g: Graph, condition: ir.Value, x: ir.Value) -> ir.Value:
+    """Return a condition on `x` without the all-`True` tensor that Keras starts a mask from."""
+    both = inputs_of(condition, "And")
+    for mask, ones in operand_pairs(condition, "And"):
+        if _is_true(ones, x):
+            return _drop_true_mask(g, mask, x)
+    kept = [_drop_true_mask(g, part, x) for part in both]
+    return g.And(*kept) if any(k is not part for k, part in zip(kept, both, strict=True)) else condition
+
+
+def _is_true(value: ir.Value, x: ir.Value) -> bool:
+    """Return whether `value` is `True` everywhere, in the shape of `x`."""
+    filled = inputs_of(value, "Expand")
+    true = filled[0].const_value if filled else None
+    if true is None or true.size != 1 or true.dtype != ir.DataType.BOOL or not bool(true.numpy().item()):
+        return False
+    dims = list(value.shape) if value.shape is not None else [None]
+    return None not in dims and x.shape is not None and dims == list(x.shape)
 
 
 def _static_condition(g: Graph, condition: ir.Value) -> bool | None:
-    """What a scalar constant is, or what a comparison of two whole numbers that are known comes to."""
+    """Return the value of a constant scalar, or of a comparison of two known integers."""
     maker, constant = condition.producer(), g.static(condition)
     if condition.shape is None or g.rank(condition):
         return None
@@ -289,7 +303,7 @@ _COMPARISONS: dict[str, Callable[..., bool]] = {
 
 @tf_op("Select")
 def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
-    """A condition of rank 1 chooses whole rows."""
+    """Select; a condition of rank 1 selects rows."""
     if g.rank(condition) == 1 and g.rank(t) > 1:
         condition = unsqueeze(g, condition, range(1, g.rank(t)))
     return g.Where(condition, t, e)

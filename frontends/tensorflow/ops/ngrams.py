@@ -1,4 +1,4 @@
-"""Strings put together: runs of words, and numbers in a text."""
+"""Combining strings: n-grams of words, and numbers in a text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .ragged import row_ids
 
 PADDED = tf_op.limit("StringNGrams", "rows that are padded, or kept where they are shorter than a run")
 WRITTEN = tf_op.limit("StringFormat", "tensors with dims, and numbers that are no integers: ONNX writes them otherwise")
-_FEW = 64  # strings that are put together without a loop
+_FEW = 64  # number of strings that are joined without a loop
 
 
 @tf_op("StringNGrams")
@@ -27,7 +27,7 @@ def string_ngrams(
     g: Graph, data: ir.Value, data_splits: ir.Value, *, separator: str, ngram_widths: Sequence[int], left_pad: str,
     right_pad: str, pad_width: int, preserve_short_sequences: bool,
 ) -> list[ir.Value]:  # fmt: skip
-    """The runs of each width in each row of words, row by row, widths in their order."""
+    """StringNGrams: for each row of words the n-grams of each width, in the order of the widths."""
     if pad_width or preserve_short_sequences:
         raise Unsupported(PADDED)
     splits = int64(g, data_splits)
@@ -53,7 +53,7 @@ def string_ngrams(
 
 
 def _join_words(g: Graph, data: ir.Value, at: ir.Value, count: ir.Value, width: int, separator: str) -> ir.Value:
-    """From each word on, `width` words; behind the end the last one, again and again."""
+    """Return, for each word, `width` words from it on; after the end the last word is repeated."""
     whole = data
     for step in range(1, width):
         place = g.Min(g.Add(at, np.int64(step)), g.Sub(count, np.int64(1)))
@@ -65,7 +65,7 @@ def _join_words(g: Graph, data: ir.Value, at: ir.Value, count: ir.Value, width: 
 
 @tf_op("StringFormat")
 def string_format(g: Graph, inputs: Sequence[ir.Value], *, template: str, placeholder: str, summarize: int) -> ir.Value:
-    """Integers in the place of each placeholder of a text."""
+    """StringFormat: replace each placeholder of a text by integers."""
     integers = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64)
     if any(x.dtype not in integers or g.rank(x) for x in inputs):
         raise Unsupported(WRITTEN)
@@ -81,7 +81,7 @@ def string_format(g: Graph, inputs: Sequence[ir.Value], *, template: str, placeh
 def reduce_join(
     g: Graph, inputs: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool, separator: str
 ) -> ir.Value:
-    """The strings along some dims end to end, one dim after another as they are named; of none the empty string."""
+    """ReduceJoin: concatenate strings along dims, one dim after another in the given order; no strings give ""."""
     dims, rank = g.shape(inputs), g.rank(inputs)
     axes = [a % rank for a in shape_values.ints(reduction_indices, "reduction_indices")]
     if not axes:
@@ -94,7 +94,7 @@ def reduce_join(
     sizes = [dims[a] for a in axes]
     number = math.prod(int(size or 0) for size in sizes) if all(isinstance(size, int) for size in sizes) else 0
     if 0 < number <= _FEW:
-        # onnxruntime's Gather of strings takes the first one of each row.
+        # onnxruntime's Gather of strings takes only the first string of each row.
         parts = [g.GatherND(rows, np.array([k], np.int64)) for k in range(number)]
         whole = reduce(lambda one, other: _joined(g, one, other, separator), parts)
     else:
@@ -110,7 +110,7 @@ def _joined(g: Graph, one: ir.Value, other: ir.Value, separator: str) -> ir.Valu
 
 
 def _joined_in_loop(g: Graph, rows: ir.Value, count: ir.Value, outer: ir.Value, separator: str) -> ir.Value:
-    """The rows of a number that the run tells end to end."""
+    """Concatenate a run-time number of rows."""
     nothing = g.Expand(g.const(np.array("")), outer)
     body = g.body("join")
     number, going = body.input("number", ir.DataType.INT64, []), body.input("going", ir.DataType.BOOL, [])

@@ -1,4 +1,4 @@
-"""Boxes of many classes suppressed at once, and the best of all classes put in order."""
+"""Suppresses boxes of many classes at once, and sorts the best of all classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def combined_non_max_suppression(
     g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size_per_class: ir.Value, max_total_size: ir.Value,
     iou_threshold: ir.Value, score_threshold: ir.Value, *, pad_per_class: bool, clip_boxes: bool,
 ) -> list[ir.Value]:  # fmt: skip
-    """Boxes, scores, classes and counts: [batch, size, 4], [batch, size] twice, [batch].
+    """Return boxes, scores, classes and counts: [batch, size, 4], [batch, size] twice, [batch].
 
     `boxes` are [batch, boxes, 1 or classes, 4], `scores` [batch, boxes, classes] (combined_non_max_suppression in
     image/non_max_suppression_op.cc).
@@ -60,7 +60,9 @@ def combined_non_max_suppression(
 
 
 def _selected_mask(g: Graph, boxes: ir.Value, scores: ir.Value, limits: tuple, groups: int) -> ir.Value:
-    """Where `scores`, [batch, classes, boxes], are kept; classes with boxes of their own are pictures of their own."""
+    """Return which `scores`, [batch, classes, boxes], are kept; classes with their own boxes count as separate
+    images.
+    """
     each, overlap, least = limits
     shape = g.Shape(scores)
     if groups > 1:
@@ -81,14 +83,14 @@ def _selected_mask(g: Graph, boxes: ir.Value, scores: ir.Value, limits: tuple, g
 
 
 def _top_scores(g: Graph, flat: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
-    """The `size` best scores of each picture and their places, or as many as there are."""
+    """Return the `size` best scores of each image and their indices, or as many as there are."""
     number = g.Min(g.Shape(flat, start=1, end=2), np.array([size], np.int64))
     found, place = g.TopK(flat, number, axis=1, outputs=2)
     return found, int64(g, place)
 
 
 def _pad_to_size(g: Graph, x: ir.Value, size: int) -> ir.Value:
-    """`x` with zeros along its second dim up to `size`."""
+    """Return `x` zero-padded along its second dim to `size`."""
     rest = np.zeros(g.rank(x) - 2, np.int64)
     lacking = g.Sub(np.array([size], np.int64), g.Shape(x, start=1, end=2))
     before = np.zeros(g.rank(x), np.int64)

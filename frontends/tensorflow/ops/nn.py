@@ -27,7 +27,7 @@ tf_op.same(_activation_rule, Softplus="Softplus", Softsign="Softsign")
 
 @tf_op("Relu")
 def relu(g: Graph, features: ir.Value) -> ir.Value:
-    """(Of integers a maximum: ONNX has no Relu of unsigned ones, and onnxruntime none of int64.)"""
+    """Relu. (Integers use a maximum: ONNX has no Relu for unsigned ones, and onnxruntime none for int64.)"""
     if g.dtype(features).is_floating_point():
         return g.Relu(features)
     return g.Max(features, g.const(0, g.dtype(features)))
@@ -81,7 +81,7 @@ def bias_add_v1(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value:
 
 
 def fuse_channel_bias(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value | None:
-    """x + y where one is a convolution's output in channels last and the other a constant for each channel."""
+    """Return x + y if one is a channels-last convolution and the other a constant per channel, else None."""
     for value, bias in ((x, y), (y, x)):
         size = g.shape(value)[-1] if value.shape is not None and len(value.shape) > 2 else None
         if perm_of(value) is None or not isinstance(size, int) or not varies_along_last(bias, size):
@@ -92,18 +92,18 @@ def fuse_channel_bias(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value | None:
 
 
 def fuse_bias_into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None:
-    """The convolution or matrix product that `value` comes from, written again with its bias; None for other values.
+    """Return the convolution or matrix product of `value` rewritten with its bias; None for other values.
 
-    The one without a bias is dead code unless something else reads it.
+    The original without bias becomes dead code unless something else reads it.
     """
     maker = value.producer()
     if maker is None or not _is_weight(bias):
         return None
     if maker.op_type == "MatMul" and value.shape is not None and len(value.shape) == 2:
-        # onnxruntime has Gemm of floating kinds alone.
+        # onnxruntime has Gemm for floating-point dtypes only.
         return g.Gemm(*maker.inputs, bias) if g.dtype(value).is_floating_point() else None
     if maker.op_type == "Squeeze" and len(maker.inputs) == 2 and maker.inputs[0] is not None:
-        longer = maker.inputs[0]  # a convolution over one dim, which TensorFlow has over two
+        longer = maker.inputs[0]  # a 1-D convolution, which TensorFlow computes in 2-D
         last = value.shape is not None and longer.shape is not None and value.shape[-1] == longer.shape[-1] != 1
         biased = fuse_bias_into_producer(g, longer, bias) if last else None
         return None if biased is None else g.Squeeze(biased, maker.inputs[1])
@@ -117,7 +117,7 @@ def fuse_bias_into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Val
 
 
 def _is_weight(value: ir.Value) -> bool:
-    """Whether `value` is a constant, as it is or stored as integers."""
+    """Return whether `value` is a constant, possibly quantized."""
     maker = value.producer()
     if maker is not None and maker.op_type == "DequantizeLinear" and maker.inputs[0] is not None:
         value = maker.inputs[0]
@@ -138,7 +138,9 @@ def fused_batch_norm(
     data_format: str,
     is_training: bool,
 ) -> list[ir.Value]:
-    """Six outputs at most: y, the statistics (those of the batch in training), and what the gradient would reuse."""
+    """FusedBatchNorm: up to six outputs: y, the statistics (those of the batch in training), and data for the
+    gradient.
+    """
     inner = to_channels_first(g, x, data_format)
     if is_training:
         if exponential_avg_factor != 1.0:

@@ -1,4 +1,4 @@
-"""Optional values: what one holds, or that it holds nothing, is known while a graph is lowered."""
+"""Optional values: their content, or that there is none, is known during lowering."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN = tf_op.limit("OptionalGetValue", "an optional value that comes out of a
 
 @dataclass(frozen=True)
 class OptionalValue:
-    """What it holds, None where that is nothing."""
+    """An optional; its content is None if it is empty."""
 
     components: tuple[Any, ...] | None
 

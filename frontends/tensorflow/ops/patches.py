@@ -1,4 +1,4 @@
-"""Windows of pictures and of volumes, each laid out along the last dim."""
+"""Windows of images and volumes, each flattened to the last dim."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def extract_volume_patches(
 def _patches(
     g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> ir.Value:
-    """One Gather for each spatial dim, [n, h', kh, w', kw, c], and the windows' dims moved together."""
+    """Emit one Gather per spatial dim, [n, h', kh, w', kw, c], and move the window dims together."""
     if x.shape is None:
         g.facts(x, shape=[None] * (len(kernel) + 2))
     batch, *sizes, depth = g.shape(x)
@@ -71,7 +71,7 @@ def _patches(
 def _padded_by_size(
     g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> tuple[ir.Value, ir.Value]:
-    """What SAME puts around sizes that the run tells, and how many windows there are in each dim."""
+    """Return the padding of SAME for run-time sizes, and the number of windows in each dim."""
     count = len(kernel)
     sizes = g.Shape(x, start=1, end=1 + count)
     steps = np.array(strides, np.int64)

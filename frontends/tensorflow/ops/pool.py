@@ -22,7 +22,7 @@ _WIDER = {
     ir.DataType.UINT16: ir.DataType.FLOAT,
     ir.DataType.INT32: ir.DataType.DOUBLE,
 }
-"""Integers that ONNX has no pool of, and what holds all of them."""
+"""Integers that ONNX cannot pool, and dtypes that hold them."""
 
 
 @tf_op("MaxPool")
@@ -95,13 +95,13 @@ def _emit_pool(
 
 
 def widened_for_pool(g: Graph, x: ir.Value) -> ir.Value:
-    """`x` in a dtype that ONNX has pools of, and that holds it exactly: floating kinds and bytes stay what they are.
+    """Return `x` in a dtype that ONNX can pool and that holds it exactly; floating-point dtypes and bytes are kept.
 
     Raises `Unsupported` for int64.
     """
     kind = g.dtype(x)
     if kind == ir.DataType.INT64:
-        raise Unsupported("a pool of int64, which ONNX has not, and float64 does not hold")
+        raise Unsupported("a pool of int64, which ONNX lacks and float64 cannot represent")
     return g.Cast(x, to=_WIDER[kind]) if kind in _WIDER else x
 
 
@@ -110,7 +110,7 @@ def widened_for_pool(g: Graph, x: ir.Value) -> ir.Value:
 def dilation_2d(
     g: Graph, input: ir.Value, filter: ir.Value, *, strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> ir.Value:
-    """The largest of x + filter over a window: one shifted picture for each place in the kernel."""
+    """Dilation2D: the maximum of x + filter over a window, with one shifted image per kernel position."""
     steps, spread = spatial_entries(strides, "NHWC", "strides"), spatial_entries(rates, "NHWC", "rates")
     kernel, sizes = g.shape(filter)[:2], g.shape(input)[1:3]
     if not all(isinstance(d, int) for d in (*kernel, *sizes)):
@@ -134,7 +134,7 @@ def dilation_2d(
             weight = g.Slice(filter, [row, column], [row + 1, column + 1], [0, 1])
             shifted = g.Add(part, g.Squeeze(weight, [0]))
             real = inside[start[0] : end[0] : steps[0], start[1] : end[1] : steps[1], None]
-            if not floating and not real.all():  # the least integer and a negative one run over
+            if not floating and not real.all():  # adding a negative number to the least integer overflows
                 shifted = g.Where(real, shifted, least)
             found = shifted if found is None else g.Max(found, shifted)
     if found is None:

@@ -1,4 +1,4 @@
-"""Numbers stored as integers with a range beside them: QuantizeV2 and Dequantize in TensorFlow's three modes."""
+"""Numbers stored as integers with a range: QuantizeV2 and Dequantize in TensorFlow's three modes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def quantize_v2(
     g: Graph, input: ir.Value, min_range: ir.Value, max_range: ir.Value, *, T: ir.DataType, mode: str,
     round_mode: str, narrow_range: bool, axis: int, ensure_minimum_range: float,
 ) -> list[ir.Value]:  # fmt: skip
-    """The integers, and the range that they stand for (quantize_op.cc).
+    """QuantizeV2: the integers, and the range that they represent (quantize_op.cc).
 
-    QuantizeLinear gets whole numbers: halves were rounded away from zero before, or are left to it where it is to
-    round them to even.
+    QuantizeLinear gets numbers that are already rounded away from zero at halves, or unrounded ones if halves should go
+    to even.
     """
     if T == _INT32:
         raise Unsupported(WIDE)
@@ -52,7 +52,9 @@ def quantize_v2(
 
 
 def _range_with_zero(g: Graph, first: ir.Value, last: ir.Value, least: np.float32) -> tuple[ir.Value, ir.Value]:
-    """A range that holds zero and is not too narrow; of constants, constants: kernels ask for the level of zero."""
+    """Return a range that includes zero and is not too narrow. It is constant for constants, because kernels need its
+    zero point.
+    """
     known = g.static(first), g.static(last)
     if known[0] is not None and known[1] is not None:
         epsilon = np.maximum(np.maximum(np.abs(known[0]), np.abs(known[1])), _F32(1)) * least
@@ -68,7 +70,7 @@ def _clip_to_range(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, axis: i
 
 
 def _steps_per_unit(g: Graph, low: ir.Value, high: ir.Value, first: np.float32, last: np.float32) -> ir.Value:
-    """Steps in a unit, of the side of the range that has fewer."""
+    """Return the steps per unit, for the side of the range that has fewer."""
     huge = np.finfo(_F32).max
     sides = [
         g.Where(g.Greater(g.Mul(end, limit), _F32(0)), g.Div(limit, end), huge)
@@ -82,7 +84,7 @@ def dequantize(
     g: Graph, input: ir.Value, min_range: ir.Value, max_range: ir.Value, *, mode: str, narrow_range: bool, axis: int,
     dtype: ir.DataType,
 ) -> ir.Value:  # fmt: skip
-    """The numbers that integers between two ends of a range stand for (dequantize_op.cc)."""
+    """Dequantize: the numbers that integers between two ends of a range represent (dequantize_op.cc)."""
     kind = g.dtype(input)
     limits = np.iinfo(kind.numpy())
     if mode == "SCALED":
@@ -105,7 +107,7 @@ def dequantize(
 
 
 def _dequantize(g: Graph, x: ir.Value, scale: ir.Value, zero: int, axis: int) -> ir.Value:
-    """(x - zero) · scale; ONNX has no zero point in 32 bits."""
+    """Return (x - zero) · scale; ONNX has no 32-bit zero point."""
     kind = g.dtype(x)
     if kind == _INT32:
         return g.Mul(g.Sub(g.Cast(x, to=_FLOAT), _F32(zero)), broadcast_along_axis(g, scale, x, axis))

@@ -1,4 +1,4 @@
-"""Arithmetic on bytes with ranges beside them, as TensorFlow 1's quantizer of graphs writes it: sums have 32 bits."""
+"""Arithmetic on bytes with ranges, as written by TensorFlow 1's graph quantizer; sums have 32 bits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def quantized_mul(
 
 
 def _subtract_zero_point(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
-    """How far levels are above that of zero, in 32 bits."""
+    """Return levels minus that of zero, in 32 bits."""
     zero = static_zero_point(g, low, high, g.dtype(x))
     at = (
         g.Cast(float_to_quantized_unclamped(g, _F32(0), low, high, g.dtype(x)), to=_INT32)
@@ -66,7 +66,9 @@ def _subtract_zero_point(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -
 def quantized_add(
     g: Graph, x: ir.Value, y: ir.Value, min_x: ir.Value, max_x: ir.Value, min_y: ir.Value, max_y: ir.Value
 ) -> list[ir.Value]:
-    """Both in a range 2¹⁴ times the larger one. A single element is rounded once, others with two levels' distance."""
+    """QuantizedAdd: both in a range 2¹⁴ times the larger one. A single element is rounded directly, others by a level
+    distance.
+    """
     high = g.Mul(g.Max(g.Abs(g.Min(min_x, min_y)), g.Abs(g.Max(max_x, max_y))), _F32(2**14))
     new = (g.Neg(high), high)
     first, second = _has_one_element(g, x), _has_one_element(g, y)
@@ -77,7 +79,7 @@ def quantized_add(
 
 
 def _has_one_element(g: Graph, x: ir.Value) -> bool | ir.Value:
-    """Whether `x` has one element, a scalar of the graph where only the run tells."""
+    """Return whether `x` has one element; a scalar of the graph if it is known at run time only."""
     dims = g.shape(x) if x.shape is not None else (None,)
     if any(isinstance(d, int) and d != 1 for d in dims):
         return False
@@ -85,7 +87,7 @@ def _has_one_element(g: Graph, x: ir.Value) -> bool | ir.Value:
 
 
 def _requantize_to_int32(g: Graph, x: ir.Value, old: Range, new: Range, alone: bool | ir.Value) -> ir.Value:
-    """Bytes in 32 bits of another range."""
+    """Return bytes as 32-bit integers of another range."""
     once = (
         saturate_cast(g, float_to_quantized_unclamped(g, quantized_to_float(g, x, *old), *new, _INT32), _INT32)
         if alone is not False
@@ -106,7 +108,7 @@ def quantized_bias_add(
     g: Graph, input: ir.Value, bias: ir.Value, min_input: ir.Value, max_input: ir.Value, min_bias: ir.Value,
     max_bias: ir.Value,
 ) -> list[ir.Value]:  # fmt: skip
-    """Both in a range 2¹⁷ times the larger one, whose zero is not quite the integer's."""
+    """QuantizedBiasAdd: both in a range 2¹⁷ times the larger one, whose zero is not exactly an integer."""
     ends = g.Max(max_input, g.Max(g.Neg(min_input), g.Max(max_bias, g.Neg(min_bias))))
     high = g.Mul(ends, _F32(2**17))
     new = (g.Neg(high), high)
@@ -145,7 +147,7 @@ def requantize(
 
 @tf_op("RequantizationRange")
 def requantization_range(g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value) -> list[ir.Value]:
-    """What the lowest and the highest level that occur stand for; the lower end is not above zero."""
+    """RequantizationRange: the numbers of the lowest and the highest occurring level; the lower end is at most zero."""
     least, most = (quantized_to_float(g, g.node(f"Reduce{end}", [input], {"keepdims": 0}), input_min, input_max)
                    for end in ("Min", "Max"))  # fmt: skip
     return [g.Min(least, _F32(0)), most]
@@ -171,7 +173,9 @@ def quantized_concat(
     g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value], input_mins: Sequence[ir.Value],
     input_maxes: Sequence[ir.Value],
 ) -> list[ir.Value]:  # fmt: skip
-    """In the range around all, with zero in its middle in 32 bits; what has that range already is left as it is."""
+    """QuantizedConcat in the range around all, with zero in the middle for 32 bits; inputs in that range are
+    unchanged.
+    """
     new = g.Min(*input_mins), g.Max(*input_maxes)
     if g.dtype(values[0]) == _INT32:
         largest = g.Max(*map(g.Abs, new))

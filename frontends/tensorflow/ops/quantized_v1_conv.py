@@ -1,4 +1,4 @@
-"""Convolutions and pools of bytes with ranges beside them."""
+"""Convolutions and pools of bytes with ranges."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
+from convert.patterns.matcher import number
 
 from ..common.conv_layout import padding_attributes, spatial_entries, to_channels_first, to_data_format
 from ..common.lazy_reshape import transpose
 from ..common.quantized_ranges import float_to_quantized_unclamped, product_range, saturate_cast, static_zero_point
-from ..patterns.matching import inputs_of, scalar_content
+from ..patterns.matching import inputs_of
 from ..rules import tf_op
 from .pool import max_pool
 
@@ -38,7 +39,7 @@ def quantized_conv2d(
         raise Unsupported("dilations, for which there is no kernel")
     weight, steps = transpose(g, filter, [3, 2, 0, 1]), spatial_entries(strides, "NHWC", "strides")
     kernel = [_static_size(k, "the kernel's size") for k in g.shape(weight)[2:]]
-    x, pads = _picture_and_pads(g, to_channels_first(g, input, "NHWC"), kernel, steps, padding)
+    x, pads = _image_and_pads(g, to_channels_first(g, input, "NHWC"), kernel, steps, padding)
     attributes = {"strides": steps, "pads": pads, "kernel_shape": kernel}
     at = static_zero_point(g, min_input, max_input, _UINT8)
     if at is not None and 0 <= at <= 255:
@@ -54,9 +55,9 @@ def quantized_conv2d(
 
 
 def _holds_zero(low: ir.Value, high: ir.Value) -> bool:
-    """Whether a range was made to hold zero, as QuantizeV2 makes it, which the level of zero is a byte in."""
+    """Return whether a range was created to include zero, as QuantizeV2 does, so that the level of zero is a byte."""
     ends = inputs_of(low, "Min"), inputs_of(high, "Max")
-    return all(any(scalar_content(v) == 0.0 for v in end) for end in ends)
+    return all(any(number(v) == 0.0 for v in end) for end in ends)
 
 
 def _static_size(size: Dim, what: str) -> int:
@@ -65,10 +66,10 @@ def _static_size(size: Dim, what: str) -> int:
     return size
 
 
-def _picture_and_pads(
+def _image_and_pads(
     g: Graph, x: ir.Value, kernel: Sequence[int], steps: Sequence[int], padding: str
 ) -> tuple[ir.Value, list[int]]:
-    """The picture and the pads around it: this kernel puts windows in the middle, VALID ones too."""
+    """Return the image and its pads; this kernel centres windows, also for VALID."""
     before, after, cropped = [], [], []
     for size, k, s in zip(g.shape(x)[2:], kernel, steps, strict=True):
         total = k - 1 if padding == "SAME" else 0
@@ -87,7 +88,7 @@ def _picture_and_pads(
 def _convolve_around_zero(
     g: Graph, x: ir.Value, weight: ir.Value, at: ir.Value, zero: int, attributes: dict[str, Any]
 ) -> ir.Value:
-    """A convolution about a level of zero that may lie outside of a byte; beyond 255 TensorFlow pads with its rest."""
+    """Convolve around a zero level that may be outside a byte; above 255 TensorFlow pads with its value modulo 256."""
     inside = g.Clip(at, np.int64(0), np.int64(255))
     y = g.node("ConvInteger", [x, weight, g.Cast(inside, to=_UINT8), np.uint8(zero)], attributes)
     missing = g.Cast(g.Sub(at, inside), to=_INT32)
@@ -95,14 +96,14 @@ def _convolve_around_zero(
     whole = g.Transpose(whole, perm=[1, 0, 2, 3])
     if not any(attributes["pads"]):
         return g.Sub(y, g.Mul(missing, whole))
-    covered = g.node("ConvInteger", [_ones_like_picture(g, x, 1), weight, np.uint8(0), np.uint8(zero)], attributes)
+    covered = g.node("ConvInteger", [_ones_like_image(g, x, 1), weight, np.uint8(0), np.uint8(zero)], attributes)
     wrapped = g.Sub(g.Mod(at, np.int64(256)), at)
     border = g.Cast(g.Where(g.Greater(at, np.int64(255)), wrapped, np.int64(0)), to=_INT32)
     return g.Add(g.Sub(y, g.Mul(missing, covered)), g.Mul(border, g.Sub(whole, covered)))
 
 
-def _ones_like_picture(g: Graph, x: ir.Value, first: int) -> ir.Value:
-    """Ones where a picture is, with the dims before `first` left at 1."""
+def _ones_like_image(g: Graph, x: ir.Value, first: int) -> ir.Value:
+    """Return ones in the shape of an image, with the dims before `first` set to 1."""
     dims = [1] * first + list(g.shape(x)[first:])
     size = np.array(dims) if all(isinstance(d, int) for d in dims) else None
     if size is None:
@@ -124,7 +125,9 @@ def quantized_avg_pool(
     g: Graph, input: ir.Value, min_input: ir.Value, max_input: ir.Value, *, ksize: Sequence[int],
     strides: Sequence[int], padding: str,
 ) -> list[ir.Value]:  # fmt: skip
-    """The mean of what is inside of the picture, cut off to a whole level; signed bytes are summed 128 higher."""
+    """QuantizedAvgPool: the mean over the elements inside the image, truncated; signed bytes are summed with an offset
+    of 128.
+    """
     kind, x = g.dtype(input), to_channels_first(g, input, "NHWC")
     if kind != _UINT8:
         x = g.Cast(g.Add(g.Cast(x, to=_INT32), np.int32(128)), to=_UINT8)
@@ -134,7 +137,7 @@ def quantized_avg_pool(
     attributes = {"strides": steps, "kernel_shape": kernel, **pads}
     ones = g.const(np.ones([channels, 1, *kernel], np.uint8))
     total = g.node("ConvInteger", [x, ones], {**attributes, "group": channels})
-    count = g.node("ConvInteger", [_ones_like_picture(g, x, 2), np.ones([1, 1, *kernel], np.uint8)], attributes)
+    count = g.node("ConvInteger", [_ones_like_image(g, x, 2), np.ones([1, 1, *kernel], np.uint8)], attributes)
     if kind != _UINT8:
         total = g.Sub(total, g.Mul(count, np.int32(128)))
     return [to_data_format(g, g.Cast(g.Div(total, count), to=kind), "NHWC"), min_input, max_input]

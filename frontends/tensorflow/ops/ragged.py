@@ -1,4 +1,4 @@
-"""Ragged tensors as TensorFlow holds them: values end to end, and for each level of rows where each begins."""
+"""Ragged tensors as in TensorFlow: concatenated values, and the row starts on each level."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SUBSETS = tf_op.limit("RaggedTensorFromVariant", "a ragged tensor of another rag
 
 
 def row_ids(g: Graph, splits: ir.Value) -> ir.Value:
-    """The row of each value: how many rows have ended where it stands; int64, as `splits` is."""
+    """Return the row of each value, as the number of rows that end before it; int64, as `splits`."""
     ends = _row_ends(g, splits)
-    total = g.facts(g.Slice(splits, [-1], [np.iinfo(np.int64).max], [0]), shape=[1])  # so that the rank is known
+    total = g.facts(g.Slice(splits, [-1], [np.iinfo(np.int64).max], [0]), shape=[1])  # makes the rank known
     marks = g.Expand(g.const(0, _INT64), g.Add(total, np.array([1])))
     ones = g.Expand(g.const(1, _INT64), g.Shape(ends))
     ended = g.CumSum(g.ScatterND(marks, g.Unsqueeze(ends, [1]), ones, reduction="add"), np.array(0, np.int64))
@@ -44,7 +44,7 @@ def _row_starts(g: Graph, splits: ir.Value) -> ir.Value:
 
 
 def _first_dim_size(g: Graph, x: ir.Value) -> ir.Value:
-    """The length of the first dim, of rank 0."""
+    """Return the length of the first dim, of rank 0."""
     return g.Squeeze(g.Shape(x, start=0, end=1), [0])
 
 
@@ -57,7 +57,7 @@ def _splits_from_lengths(g: Graph, lengths: ir.Value) -> ir.Value:
 def ragged_range(
     g: Graph, starts: ir.Value, limits: ir.Value, deltas: ir.Value, *, Tsplits: ir.DataType
 ) -> list[ir.Value]:
-    """Rows of numbers from a start up to a limit; scalars stand for every row."""
+    """RaggedRange: rows of numbers from a start up to a limit; scalars apply to every row."""
     kind = g.dtype(starts)
     shape = g.Max(*(g.Concat(g.Shape(x), np.ones(1 - g.rank(x), np.int64), axis=0) for x in (starts, limits, deltas)))
     starts, limits, deltas = (g.Expand(x, shape) for x in (starts, limits, deltas))
@@ -81,7 +81,7 @@ def ragged_range(
 def ragged_gather(
     g: Graph, params_nested_splits: Sequence[ir.Value], params_dense_values: ir.Value, indices: ir.Value
 ) -> list[ir.Value]:
-    """The rows that `indices` name; dims of `indices` beyond the first are rows of one length."""
+    """RaggedGather: the rows at `indices`; further dims of `indices` become rows of equal length."""
     kind, dims = g.dtype(params_nested_splits[0]), g.Shape(indices)
     outer = []
     for level in range(g.rank(indices) - 1):
@@ -102,7 +102,7 @@ def ragged_gather(
 
 
 def _value_indices(g: Graph, levels: Sequence[ir.Value]) -> list[ir.Value]:
-    """For each value its row, and its place in the row at each level, from the splits of each level."""
+    """Return for each value its row, and its index in the row on each level, from the splits of each level."""
     places: list[ir.Value] = []
     at: ir.Value | None = None
     for splits in reversed(levels):
@@ -137,7 +137,7 @@ def ragged_to_tensor(
     g: Graph, shape: ir.Value, values: ir.Value, default_value: ir.Value,
     row_partition_tensors: Sequence[ir.Value], *, row_partition_types: Sequence[str],
 ) -> ir.Value:  # fmt: skip
-    """Rows filled up, or cut, to one length: the longest's, or what `shape` says."""
+    """RaggedTensorToTensor: rows padded or truncated to one length: the longest, or that in `shape`."""
     wanted = shape_values.content(shape)
     levels = _row_splits(g, row_partition_tensors, list(row_partition_types))
     if wanted is None or levels is None:
@@ -159,8 +159,8 @@ def ragged_to_tensor(
 
 
 def _row_splits(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list[ir.Value] | None:
-    """The splits of each level, from splits or from the row of each value."""
-    rows: ir.Value | None = None  # how many the next level has
+    """Return the splits of each level, from splits or from row numbers of values."""
+    rows: ir.Value | None = None  # the number of rows of the next level
     levels: list[ir.Value] = []
     for kind, given in zip(kinds, tensors, strict=True):
         if kind == "FIRST_DIM_SIZE" and rows is None:

@@ -1,4 +1,6 @@
-"""Rows of different lengths as sparse tensors: what is kept of each row of a matrix, in order, and where it stands."""
+"""Rows of different lengths as sparse tensors: the kept elements of each row of a matrix, in order, with their
+indices.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ MANY_DELIMITERS = tf_op.limit("StringSplit", "a delimiter of several characters,
 
 
 def sparse_from_mask(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Value]:
-    """Indices [n, 2], values [n] and dense shape [2] of what `keep` marks in `values`, both [rows, columns].
+    """Return indices [n, 2], values [n] and dense shape [2] of the elements that `keep` selects; both are [rows,
+    columns].
 
-    The columns are numbered anew: the third that is kept of a row has number two.
+    Columns are renumbered: the third kept element of a row has column 2.
     """
     counts = g.CumSum(g.Cast(keep, to=_INT64), np.array(1, np.int64))
     flat = g.Reshape(keep, [-1])
@@ -28,7 +31,7 @@ def sparse_from_mask(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Valu
     place = g.Sub(g.Compress(g.Reshape(counts, [-1]), flat), np.array(1, np.int64))
     indices = g.facts(g.Concat(g.Unsqueeze(row, [1]), g.Unsqueeze(place, [1]), axis=1), _INT64, [None, 2])
     items = g.facts(g.Compress(g.Reshape(values, [-1]), flat), g.dtype(values), [None])
-    # A column of zeros beside the counts: the largest of none at all is not defined.
+    # A column of zeros is added to the counts, because the maximum of no elements is undefined.
     nothing = g.const(np.zeros(1, np.int64))
     most = g.ReduceMax(g.Concat(nothing, g.Reshape(counts, [-1]), axis=0), [0], keepdims=1)
     return [indices, items, g.facts(g.Concat(g.Shape(keep, start=0, end=1), most, axis=0), _INT64, [2])]
@@ -38,7 +41,9 @@ def sparse_from_mask(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Valu
 def ctc_greedy_decoder(
     g: Graph, inputs: ir.Value, sequence_length: ir.Value, *, merge_repeated: bool, blank_index: int
 ) -> list[ir.Value]:
-    """The best class of each step, without blanks and, if asked for, repetitions (ctc_decoder_ops.cc)."""
+    """CTCGreedyDecoder: the best class of each step, without blanks and, if requested, repetitions
+    (ctc_decoder_ops.cc).
+    """
     blank: int | ir.Value = blank_index
     if blank_index < 0:
         classes = g.shape(inputs)[2]
@@ -59,7 +64,7 @@ def ctc_greedy_decoder(
 
 @tf_op("StringSplitV2")
 def string_split_v2(g: Graph, input: ir.Value, sep: ir.Value, *, maxsplit: int) -> list[ir.Value]:
-    """As Python splits; without a separator at white space."""
+    """StringSplitV2, as Python's split; at white space if there is no separator."""
     text = _static_string(g, sep)
     if text is None:
         raise Unsupported(COMPUTED_DELIMITER)
@@ -75,16 +80,18 @@ def string_split(g: Graph, input: ir.Value, delimiter: ir.Value, *, skip_empty: 
     if text is None or len(text.encode()) != 1:
         raise Unsupported(MANY_DELIMITERS)
     parts, there = _split_strings(g, input, text, None)
-    there = g.And(there, g.Unsqueeze(g.Not(g.Equal(input, g.const(np.array("")))), [1]))  # none, unlike StringSplitV2
+    # an empty string has no part, unlike in StringSplitV2
+    there = g.And(there, g.Unsqueeze(g.Not(g.Equal(input, g.const(np.array("")))), [1]))
     if skip_empty:
         there = g.And(there, g.Not(g.Equal(parts, g.const(np.array("")))))
     return sparse_from_mask(g, parts, there)
 
 
 def _split_strings(g: Graph, x: ir.Value, separator: str, most: int | None) -> tuple[ir.Value, ir.Value]:
-    """The parts of each string, [strings, most], and where one is there; an empty string is one empty part.
+    """Split each string; return the parts [strings, most], and a mask of those that exist.
 
-    At white space it has none. Runtimes differ in that, so it is said here.
+    An empty string has one empty part, but none if `separator` is empty, which splits at white space. Runtimes differ
+    in this, so it is explicit here.
     """
     parts, counts = g.StringSplit(x, delimiter=separator, maxsplit=most, outputs=2)
     g.facts(parts, ir.DataType.STRING, [g.shape(x)[0], None])
@@ -107,7 +114,9 @@ def _static_string(g: Graph, value: ir.Value) -> str | None:
 def sparse_fill_empty_rows(
     g: Graph, indices: ir.Value, values: ir.Value, dense_shape: ir.Value, default_value: ir.Value
 ) -> list[ir.Value]:
-    """A default value at the first place of each row without any; rows in order, what is in them as it came."""
+    """SparseFillEmptyRows: a default value at the start of each empty row; rows are sorted, their content keeps its
+    order.
+    """
     rank = g.shape(indices)[1]
     if not isinstance(rank, int):
         raise Unsupported("a sparse tensor of unknown rank")

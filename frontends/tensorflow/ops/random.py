@@ -1,4 +1,4 @@
-"""Random numbers: of the same distribution, not the same numbers, which no other runtime's generator gives."""
+"""Random numbers of the same distribution; no other runtime's generator gives the same numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def random_standard_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, 
 
 @tf_op("TruncatedNormal")
 def truncated_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
-    """Within two deviations: the quantiles of what is uniform between the shares below -2 and below 2."""
+    """Return truncated normal numbers: quantiles of uniform numbers between the probabilities of -2 and 2
+    deviations.
+    """
     double = ir.DataType.DOUBLE
     least = math.erfc(math.sqrt(2)) / 2
     unit = g.RandomUniformLike(_zeros_of_shape(g, shape, double), low=least, high=1 - least, dtype=double)
@@ -54,7 +56,7 @@ def random_uniform_int(
 
 @tf_op("RandomShuffle")
 def random_shuffle(g: Graph, value: ir.Value, *, seed: int, seed2: int) -> ir.Value:
-    """Rows in the order of random keys."""
+    """Return rows in the order of random keys."""
     count = g.Shape(value, start=0, end=1)
     keys = g.RandomUniformLike(g.Expand(g.const(0.0, ir.DataType.FLOAT), count), dtype=ir.DataType.FLOAT)
     _, order = g.TopK(keys, count, axis=0, outputs=2)
@@ -65,7 +67,7 @@ def random_shuffle(g: Graph, value: ir.Value, *, seed: int, seed2: int) -> ir.Va
 def multinomial(
     g: Graph, logits: ir.Value, num_samples: ir.Value, *, seed: int, seed2: int, output_dtype: ir.DataType
 ) -> ir.Value:
-    """Classes drawn by the logarithms of their weights."""
+    """Return classes drawn by the logarithms of their weights."""
     count = shape_values.integer(num_samples, "num_samples")
     drawn = g.Multinomial(cast(g, logits, ir.DataType.FLOAT), sample_size=count, dtype=ir.DataType.INT32)
     return cast(g, g.facts(drawn, ir.DataType.INT32, [g.shape(logits)[0], count]), output_dtype)

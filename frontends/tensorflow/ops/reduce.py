@@ -20,7 +20,7 @@ from ..rules import tf_op
 from .math import FLOATS
 
 _NARROW = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
-"""Integers that ONNX does not reduce; a sum in 32 bits that is cut to fewer is the sum in fewer."""
+"""Integers that ONNX does not reduce; a 32-bit sum truncated to fewer bits equals the narrow sum."""
 
 
 def _reduction_rule(operator: str) -> Callable[..., ir.Value]:
@@ -48,13 +48,13 @@ def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
     found = _emit_reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
     if all(isinstance(d, int) and d for d in known_dims(input) or (None,)):
         return found
-    # 0 / 0 is NaN and 0 / n is 0: of no elements, ONNX leaves the mean open, and onnxruntime makes it 0.
+    # 0 / 0 is NaN and 0 / n is 0. ONNX does not define the mean of no elements, and onnxruntime returns 0.
     axes = shape_values.content(reduction_indices)
     if input.shape is None:
         return found
     places = range(g.rank(input)) if axes is None else {int(a) % g.rank(input) for a in axes.ravel()}
     reduced = [d for i, d in enumerate(g.shape(input)) if i in places]
-    # Of dims that windows have made nothing is known, and they are not empty.
+    # The dims after windows are unknown, but never 0.
     if all(isinstance(d, int) and d for d in reduced) or None in reduced:
         return found
     count = cast(g, g.Div(g.Size(input), g.Max(g.Size(found), np.int64(1))), g.dtype(found))
@@ -71,7 +71,7 @@ def all_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
 def any_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     numbers = g.Cast(input, to=ir.DataType.INT32)
     found = _emit_reduce(g, "ReduceMax", numbers, reduction_indices, keep_dims)
-    return g.Greater(found, np.int32(0))  # of no elements it is the least integer
+    return g.Greater(found, np.int32(0))  # without elements this is the least integer
 
 
 def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
@@ -86,7 +86,7 @@ def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims
         y = g.node(operator, [x, content.reshape(-1).astype(np.int64)], {"keepdims": int(keep_dims)})
     else:
         lengths = known_dims(axes)
-        count = None if lengths is None else 1 if not lengths else lengths[0]  # of axes that are data
+        count = None if lengths is None else 1 if not lengths else lengths[0]  # run-time axes
         y = _reduce_along_computed(g, operator, x, axes, count, keep_dims)
         if dims is not None and (keep_dims or isinstance(count, int)):
             g.facts(y, shape=[None] * (len(dims) - (0 if keep_dims else int(count or 0))))
@@ -94,7 +94,7 @@ def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims
 
 
 def distinct_axes(g: Graph, x: ir.Value, axes: Sequence[int]) -> list[int]:
-    """The axes of `x`, each once, as they are named first."""
+    """Return the axes of `x` in the given order, each once."""
     rank = None if x.shape is None else g.rank(x)
     named = {int(a) % rank if rank and -rank <= a < rank else a: a for a in reversed(axes)}
     return [a for a in dict.fromkeys(axes) if a in named.values()]
@@ -103,7 +103,9 @@ def distinct_axes(g: Graph, x: ir.Value, axes: Sequence[int]) -> list[int]:
 def _reduce_along_computed(
     g: Graph, operator: str, x: ir.Value, axes: ir.Value, count: Dim, keep_dims: bool
 ) -> ir.Value:
-    """Along axes that are data: ONNX takes none of them for all, so where there may be none, a dim of 1 is one too."""
+    """Reduce along run-time axes. ONNX treats no axes as all, so if there may be none, an extra dim of 1 is always
+    reduced.
+    """
     axes = g.Reshape(int64(g, axes), [-1])
     if isinstance(count, int) and count:
         return g.node(operator, [x, axes], {"keepdims": int(keep_dims)})
@@ -123,7 +125,7 @@ def arg_min(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.D
 
 
 def _search(g: Graph, operator: str, x: ir.Value, dimension: ir.Value) -> ir.Value:
-    """(ONNX's searches take numbers, TensorFlow's truth values too.)"""
+    """Return the rule of ArgMax or ArgMin; ONNX takes numbers, TensorFlow also takes booleans."""
     x = cast(g, x, ir.DataType.UINT8) if x.dtype == ir.DataType.BOOL else x
     if shape_values.is_known(dimension):
         return g.node(operator, [x], {"axis": shape_values.integer(dimension, "dimension"), "keepdims": 0})
@@ -137,7 +139,9 @@ tf_op.limit("TopKV2", "sorted=False gives the elements in order all the same, Te
 @tf_op("TopKV2")
 @in_float32(BFLOAT16)
 def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type: ir.DataType) -> list[ir.Value]:
-    """In order in any case: without `sorted`, TensorFlow leaves open in which, and its kernel has one of its own."""
+    """TopKV2, always sorted. Without `sorted`, TensorFlow does not define the order, and its kernel has an order of its
+    own.
+    """
     values, indices = g.TopK(input, g.Reshape(int64(g, k), [1]), axis=-1, sorted=1, outputs=2)
     return [values, cast(g, indices, index_type)]
 
@@ -145,7 +149,7 @@ def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type
 @tf_op("NthElement")
 @in_float32(BFLOAT16)
 def nth_element(g: Graph, input: ir.Value, n: ir.Value, *, reverse: bool) -> ir.Value:
-    """The one with n smaller ones in the last dim, or n larger ones."""
+    """NthElement: the element of the last dim that has n smaller ones, or n larger ones."""
     place = int64(g, n)
     count = g.Reshape(g.Add(place, np.int64(1)), [1])
     values, _ = g.TopK(input, count, axis=-1, largest=int(reverse), sorted=1, outputs=2)
@@ -154,16 +158,16 @@ def nth_element(g: Graph, input: ir.Value, n: ir.Value, *, reverse: bool) -> ir.
 
 @tf_op("Cumprod")
 def cumprod(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
-    """A Scan along the axis, whose products stand one place further on where they are exclusive."""
+    """Cumprod as a Scan along the axis; exclusive products are shifted by one position."""
     return along_axis(
         g, x, axis, lambda whole, place: _products_along(g, whole, place % g.rank(whole), exclusive, reverse)
     )
 
 
 def _products_along(g: Graph, x: ir.Value, along: int, exclusive: bool, reverse: bool) -> ir.Value:
-    """onnxruntime's Scan takes no sequence of length 0, and along another axis than 0 nothing without elements.
+    """Return products along the first axis, over an additional row of ones that is removed afterwards.
 
-    So it goes along the first one, over a row of ones besides, which is left out again.
+    onnxruntime's Scan rejects sequences of length 0, and empty tensors along other axes than 0.
     """
     shape = g.shape(x)
     first = [along, *(i for i in range(len(shape)) if i != along)]
@@ -187,7 +191,9 @@ def _products_along(g: Graph, x: ir.Value, along: int, exclusive: bool, reverse:
 
 @tf_op("InTopKV2")
 def in_top_k(g: Graph, predictions: ir.Value, targets: ir.Value, k: ir.Value) -> ir.Value:
-    """Whether fewer than k classes are above the target's, which has to be a class, and all of them finite."""
+    """InTopKV2: whether fewer than k classes score above the target's, which must be a class, with all scores
+    finite.
+    """
     places = g.Range(0, g.Squeeze(g.Shape(predictions, start=1, end=2), [0]), 1)
     chosen = g.Equal(g.Unsqueeze(int64(g, targets), [1]), places)
     own = g.ReduceSum(g.Where(chosen, predictions, 0.0), [1])
@@ -200,7 +206,7 @@ def in_top_k(g: Graph, predictions: ir.Value, targets: ir.Value, k: ir.Value) ->
 
 @tf_op("Cumsum")
 def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
-    """(Of narrow integers in 32 bits, cut to fewer as the sum in fewer is.)"""
+    """Cumsum. Narrow integers are summed in 32 bits and truncated, which equals the sum in the narrow dtype."""
     if x.dtype in _NARROW:
         return g.Cast(g.CumSum(g.Cast(x, to=ir.DataType.INT32), axis, exclusive=exclusive, reverse=reverse), to=x.dtype)
     return g.CumSum(x, axis, exclusive=exclusive, reverse=reverse)
@@ -208,7 +214,9 @@ def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: b
 
 @tf_op("CumulativeLogsumexp")
 def cumulative_logsumexp(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
-    """Each prefix by itself, as a masked row: the sum of exponentials of one prefix must not drown another's."""
+    """CumulativeLogsumexp: each prefix is a masked row, so that large exponentials of one prefix do not hide those of
+    another.
+    """
     return along_axis(
         g, x, axis, lambda whole, place: _logsumexp_along(g, whole, place % g.rank(whole), exclusive, reverse)
     )

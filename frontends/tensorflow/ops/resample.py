@@ -1,4 +1,4 @@
-"""Resizes that weigh several pixels by a kernel of their own: products with a matrix of weights for each direction."""
+"""Resizes that weight several pixels by a kernel: products with a weight matrix per direction."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def _apply_weights(
     weights: Callable[[int, int], np.ndarray] | None,
     computed: Callable[[ir.Value, ir.Value, int], ir.Value],
 ) -> ir.Value:
-    """rows · x · columnsᵀ on every channel of NHWC.
+    """Return rows · x · columnsᵀ for every channel of NHWC.
 
-    `weights` makes [wanted, given] of known sizes, `computed` of int64 scalars, for rows (0) and columns (1).
+    `weights` returns [wanted, given] for known sizes, `computed` for int64 scalars, for rows (0) and columns (1).
     """
     x = to_channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
     given = g.shape(x)[2:]
@@ -109,9 +109,9 @@ def _scale(given: int, wanted: int, align_corners: bool) -> np.float32:
 
 
 def _cubic_weights(given: int, wanted: int, scale: np.float32, half_pixel: bool) -> np.ndarray:
-    """Four weights from a table of 1024 steps (resize_bicubic_op.cc); half pixels take A = -1/2, others A = -3/4.
+    """Return four weights from a table of 1024 steps (resize_bicubic_op.cc); half pixels use A = -1/2, others A = -3/4.
 
-    With half pixels what lies outside counts nothing and the rest is scaled to 1; else the border is repeated.
+    With half pixels, positions outside are dropped and the weights rescaled to 1; otherwise the border is repeated.
     """
     a = -0.5 if half_pixel else -0.75
     t = np.arange(_STEPS + 1) / _STEPS
@@ -133,7 +133,7 @@ def _cubic_weights(given: int, wanted: int, scale: np.float32, half_pixel: bool)
 
 
 def _area_weights(given: int, wanted: int, scale: np.float32) -> np.ndarray:
-    """How much of each pixel lies in the span of a result, over the span (resize_area_op.cc)."""
+    """Return the overlap of each pixel with the span of a result, divided by the span (resize_area_op.cc)."""
     made = np.zeros((wanted, given))
     for i in range(wanted):
         low, high = F32(i) * scale, F32(i + 1) * scale
@@ -144,7 +144,9 @@ def _area_weights(given: int, wanted: int, scale: np.float32) -> np.ndarray:
 
 
 def _kernel_weights(given: int, wanted: int, scale: float, shift: float, kernel: str, antialias: bool) -> np.ndarray:
-    """A kernel's weights around each result, scaled to 1 (scale_and_translate_op.cc, ComputeSpansCore)."""
+    """Return a kernel's weights around each result, scaled to a sum of 1 (scale_and_translate_op.cc,
+    ComputeSpansCore).
+    """
     radius, weigh = _KERNELS[kernel]
     inverse = F32(1) / F32(scale)
     move = F32(-inverse * F32(shift))
@@ -164,7 +166,7 @@ def _kernel_weights(given: int, wanted: int, scale: float, shift: float, kernel:
 
 def _lanczos_kernel(radius: float) -> Callable[[np.ndarray], np.ndarray]:
     def weigh(x: np.ndarray) -> np.ndarray:
-        angle = PI * wide(np.where(x <= 1e-3, 1.0, x))  # in long double: the same on every processor
+        angle = PI * wide(np.where(x <= 1e-3, 1.0, x))  # long double gives the same bits on every processor
         value = (radius * np.sin(angle) * np.sin(angle / radius) / (angle * angle)).astype(np.float64)
         return np.where(x > radius, 0.0, np.where(x <= 1e-3, 1.0, value))
 
@@ -198,7 +200,7 @@ _KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def _static_content(g: Graph, value: ir.Value) -> np.ndarray | None:
-    """A small tensor that is a constant, or a quotient or a cast of constants."""
+    """Return a small constant tensor, or a quotient or cast of constants, else None."""
     found = g.static(value)
     maker = value.producer()
     if found is not None or maker is None:

@@ -1,6 +1,6 @@
-"""The weights of resizes whose sizes only the run tells: the matrices of `resample.py`, worked out in the graph.
+"""The weights of resizes with run-time sizes: the matrices of `resample.py`, computed in the graph.
 
-Every function gives [wanted, given] for sizes that are int64 scalars, in float32 as TensorFlow's kernels do.
+Every function returns [wanted, given] for int64 scalar sizes, in float32 as TensorFlow's kernels compute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEAST = _F32(1e-30)
 
 
 def scale_of(g: Graph, given: ir.Value, wanted: ir.Value, align_corners: bool) -> ir.Value:
-    """How many pixels of the picture one of the result stands for."""
+    """Return how many input pixels one output pixel covers."""
     whole = g.Div(_float(g, given), _float(g, wanted))
     if not align_corners:
         return whole
@@ -29,7 +29,7 @@ def scale_of(g: Graph, given: ir.Value, wanted: ir.Value, align_corners: bool) -
 
 
 def cubic_weights(g: Graph, given: ir.Value, wanted: ir.Value, align_corners: bool, half_pixel: bool) -> ir.Value:
-    """Four weights around each place, from a table of 1024 steps (resize_bicubic_op.cc)."""
+    """Return four weights around each position, from a table of 1024 steps (resize_bicubic_op.cc)."""
     a = -0.5 if half_pixel else -0.75
     t = np.arange(_STEPS + 1) / _STEPS
     near = (((a + 2) * t - (a + 3)) * t * t + 1).astype(_F32)
@@ -45,14 +45,16 @@ def cubic_weights(g: Graph, given: ir.Value, wanted: ir.Value, align_corners: bo
     last = g.Sub(given, np.int64(1))
     if half_pixel:
         inside = g.And(g.GreaterOrEqual(places, np.int64(0)), g.LessOrEqual(places, last))
-        taps = _to_one(g, g.Where(inside, taps, _F32(0)))
+        taps = _normalize_rows(g, g.Where(inside, taps, _F32(0)))
     places = g.Max(g.Min(places, last), np.int64(0))
     here = g.Equal(g.Unsqueeze(places, [2]), g.Range(0, given, 1))
     return g.ReduceSum(g.Where(here, g.Unsqueeze(taps, [2]), _F32(0)), [1], keepdims=0)
 
 
 def area_weights(g: Graph, given: ir.Value, wanted: ir.Value, align_corners: bool) -> ir.Value:
-    """How much of each pixel lies in the span of a result; what lies behind the last one is the last one's."""
+    """Return the overlap of each pixel with the span of a result; a span beyond the last pixel counts for the last
+    pixel.
+    """
     scale, i = scale_of(g, given, wanted, align_corners), g.Unsqueeze(_places(g, wanted), [1])
     low, high = g.Mul(i, scale), g.Mul(g.Add(i, _F32(1)), scale)
     k, size = _places(g, given), _float(g, given)
@@ -65,7 +67,9 @@ def area_weights(g: Graph, given: ir.Value, wanted: ir.Value, align_corners: boo
 def kernel_weights(
     g: Graph, given: ir.Value, wanted: ir.Value, scale: ir.Value, shift: ir.Value, kernel: str, antialias: bool
 ) -> ir.Value:
-    """A kernel's weights around each result, scaled to 1 (scale_and_translate_op.cc, ComputeSpansCore)."""
+    """Return a kernel's weights around each result, scaled to a sum of 1 (scale_and_translate_op.cc,
+    ComputeSpansCore).
+    """
     radius, weigh = KERNELS[kernel]
     inverse = g.Div(_F32(1), scale)
     wide = g.Max(inverse, _F32(1)) if antialias else g.const(_F32(1))
@@ -77,11 +81,11 @@ def kernel_weights(
     taps = weigh(g, g.Abs(g.Div(g.Sub(g.Add(k, _F32(0.5)), at), wide)))
     inside = g.And(g.GreaterOrEqual(k, first), g.LessOrEqual(k, last))
     there = g.And(g.GreaterOrEqual(at, _F32(0)), g.LessOrEqual(at, _float(g, given)))
-    return _to_one(g, g.Where(g.And(inside, there), taps, _F32(0)))
+    return _normalize_rows(g, g.Where(g.And(inside, there), taps, _F32(0)))
 
 
-def _to_one(g: Graph, taps: ir.Value) -> ir.Value:
-    """Rows divided by their sums, but for those of nothing."""
+def _normalize_rows(g: Graph, taps: ir.Value) -> ir.Value:
+    """Return rows divided by their sums, except for rows that sum to 0."""
     total = g.ReduceSum(taps, [1])
     return g.Div(taps, g.Where(g.Greater(g.Abs(total), _LEAST), total, _F32(1)))
 
@@ -106,7 +110,7 @@ def _lanczos(radius: float) -> Callable[[Graph, ir.Value], ir.Value]:
 
 
 def _cubic(inner: tuple[float, ...], outer: tuple[float, ...]) -> Callable[[Graph, ir.Value], ir.Value]:
-    """Two polynomials, highest power first: below 1, and from there below 2."""
+    """Two polynomials, highest power first: below 1, and from 1 to 2."""
 
     def weigh(g: Graph, x: ir.Value) -> ir.Value:
         near, far = (_polynomial(g, x, numbers) for numbers in (inner, outer))
@@ -144,4 +148,4 @@ KERNELS: dict[str, tuple[float, Callable[[Graph, ir.Value], ir.Value]]] = {
     "keyscubic": (2, _cubic((1.5, -2.5, 0, 1), (-0.5, 2.5, -4, 2))),
     "mitchellcubic": (2, _cubic((7 / 6, -2, 0, 8 / 9), (-7 / 18, 2, -10 / 3, 16 / 9))),
 }
-"""By name: how far a kernel reaches, and its value at a distance."""
+"""Kernel by name: its radius, and its value at a distance."""

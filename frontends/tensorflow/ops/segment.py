@@ -1,4 +1,4 @@
-"""Sums by segment, counts, unique values, and tensors divided and put together by index."""
+"""Segment sums, counts, unique values, and partitioning and stitching by index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _unsorted_segment_rule(kind: str) -> Callable[..., ir.Value]:
 
 def _sorted_segment_rule(kind: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
-        """Segments without rows are 0, or 1 for products."""
+        """Return the segment reduction; segments without rows are 0, or 1 for products."""
         ids = int64(g, segment_ids)
         count = segment_count(g, ids)
         start = _neutral_element(kind, data)
@@ -62,7 +62,7 @@ def segment_mean(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
 
 
 def segment_count(g: Graph, ids: ir.Value) -> ir.Value:
-    """One more than the largest of the `ids`, [1]; 0 where there is none, of which ReduceMax is not defined."""
+    """Return the largest of the `ids` plus 1, [1]; 0 if there are none, for which ReduceMax is undefined."""
     return g.Add(g.ReduceMax(g.Concat(ids, np.full(1, -1), axis=0), [0]), np.ones(1, np.int64))
 
 
@@ -76,7 +76,9 @@ def _neutral_element(kind: str, data: ir.Value) -> float:
 
 
 def reduce_segments(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: ir.Value, start: float) -> ir.Value:
-    """Rows of `data` reduced by `ids` into `count` of them; rows with a negative id go to one that is cut off."""
+    """Return rows of `data` reduced by `ids` into `count` rows; rows with a negative id go to an extra one that is
+    dropped.
+    """
     inner = g.Slice(g.Shape(data), [g.rank(ids)], [np.iinfo(np.int64).max], [0])
     size = g.Concat(g.Add(count, np.ones(1, np.int64)), inner, axis=0)
     base = g.Expand(g.const(np.array(start, g.dtype(data).numpy())), size)
@@ -97,7 +99,7 @@ def unsqueeze_trailing(g: Graph, x: ir.Value, count: int) -> ir.Value:
 
 
 def align_rows(g: Graph, rows: ir.Value, data: ir.Value) -> ir.Value:
-    """A number for each row of `data`, with as many dims as that has."""
+    """Return a number per row of `data`, with the rank of `data`."""
     if data.shape is not None:
         return unsqueeze_trailing(g, rows, g.rank(data) - 1)
     inner = g.Slice(g.Shape(data), [1], [np.iinfo(np.int64).max], [0])
@@ -118,10 +120,10 @@ def dense_bincount(g: Graph, input: ir.Value, size: ir.Value, weights: ir.Value,
 def ragged_bincount(
     g: Graph, splits: ir.Value, values: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool
 ) -> ir.Value:
-    """A row of counts for each row of the ragged tensor; what is no bin is not counted."""
+    """RaggedBincount: a row of counts per row of the ragged tensor; numbers outside the bins are not counted."""
     dtype, ends = g.dtype(weights), int64(g, splits)
     if weights.shape is None or None in g.shape(weights):
-        raise Unsupported("weights of which nobody knows whether there are any")
+        raise Unsupported("weights that may be empty, which means none")
     bins, count = g.Reshape(int64(g, size), [1]), g.Sub(g.Shape(ends), np.int64(1))
     places = g.Range(0, g.Squeeze(g.Shape(values), [0]), 1)
     behind = g.LessOrEqual(g.Slice(ends, [1], [2**31 - 1], [0]), g.Unsqueeze(places, [1]))
@@ -138,18 +140,18 @@ def ragged_bincount(
 
 
 def _bin_counts(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Value, *, binary: bool) -> ir.Value:
-    """How often each of 0 … size - 1 is there along the last dim, weighted where there are weights.
+    """Return how often each of 0 … size - 1 occurs along the last dim, weighted if there are weights.
 
-    binary: 1 where it is there and 0 elsewhere, whatever the weights, as TensorFlow's kernel has it.
+    binary: 1 if it occurs, else 0, whatever the weights, as in TensorFlow's kernel.
     """
     if weights.shape is None or None in g.shape(weights):
-        raise Unsupported("weights of which nobody knows whether there are any")
+        raise Unsupported("weights that may be empty, which means none")
     dtype = weights.dtype
     places = g.Range(0, g.Reshape(int64(g, size), np.zeros(0, np.int64)), 1)
     hits = g.Equal(g.Unsqueeze(int64(g, x), [-1]), places)
     if binary:
         found = g.ReduceMax(g.Cast(hits, to=ir.DataType.INT32), [-2], keepdims=0)
-        return g.Cast(g.Greater(found, np.int32(0)), to=dtype)  # of no elements it is the least integer
+        return g.Cast(g.Greater(found, np.int32(0)), to=dtype)  # without elements this is the least integer
     if 0 in g.shape(weights):
         return g.ReduceSum(g.Cast(hits, to=dtype), [-2], keepdims=0)
     return g.ReduceSum(g.Where(hits, g.Unsqueeze(rows, [-1]), g.const(0, dtype)), [-2], keepdims=0)
@@ -184,7 +186,7 @@ def unique_with_counts_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.
 
 
 def _emit_unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """In the order in which they come; runtimes have int64 but no int32."""
+    """Return unique elements in order of first occurrence; runtimes support int64 but not int32."""
     wide = cast(g, x, ir.DataType.INT64) if x.dtype == ir.DataType.INT32 else x
     values, _, where, counts = g.Unique(wide, sorted=0, outputs=4, axis=axis)
     return cast(g, values, g.dtype(x)), where, counts
@@ -194,7 +196,7 @@ def _emit_unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.
 @in_float32(BFLOAT16)
 def list_diff(g: Graph, x: ir.Value, y: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     same = g.Cast(g.Equal(g.Unsqueeze(x, [1]), g.Unsqueeze(y, [0])), to=ir.DataType.INT32)
-    # A zero beside the comparisons: the largest of none at all is not defined.
+    # A zero is added to the comparisons, because the maximum of no elements is undefined.
     beside = g.Expand(g.const(0, ir.DataType.INT32), g.Concat(g.Shape(x), np.ones(1, np.int64), axis=0))
     there = g.ReduceMax(g.Concat(same, beside, axis=1), [1], keepdims=0)
     left = g.Equal(there, g.const(0, ir.DataType.INT32))
@@ -215,7 +217,7 @@ def dynamic_partition(g: Graph, data: ir.Value, partitions: ir.Value, *, num_par
 
 @tf_op("DynamicStitch", "ParallelDynamicStitch")
 def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Value]) -> ir.Value:
-    """Where each row goes, the last one that asks for a place having it; then one Gather."""
+    """DynamicStitch: find the source of each row (the last one given for its index), then use one Gather."""
     flat, rows = [], []
     for index, values in zip(indices, data, strict=True):
         rank = g.rank(index)
@@ -231,9 +233,9 @@ def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Valu
 
 @tf_op("Bucketize")
 def bucketize(g: Graph, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
-    """The boundaries are float32 whatever the input is; numbers in float64 are compared as they are.
+    """Bucketize. The boundaries are float32 for any input; float64 numbers are compared unrounded.
 
-    NaN is above all of them: it is below none, which is what std::upper_bound asks.
+    NaN is above all boundaries, because it is not less than any, as in std::upper_bound.
     """
     kind = ir.DataType.DOUBLE if input.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
     limits = g.const(np.array(boundaries, np.float32).astype(kind.numpy()))

@@ -1,4 +1,4 @@
-"""Sets: the last dim of a tensor as a set for each row, and what two of them have in common, or one alone."""
+"""Set operations on rows: the last dim of a tensor is a set; intersection, union and difference of two."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRINGS = tf_op.limit("DenseToDenseSetOperation", "sets of strings, which ONNX c
 def dense_to_dense_set_operation(
     g: Graph, set1: ir.Value, set2: ir.Value, *, set_operation: str, validate_indices: bool
 ) -> list[ir.Value]:
-    """A sparse tensor of the sets that result, each in ascending order."""
+    """Return a sparse tensor of the resulting sets, each in ascending order."""
     kind, rank = g.dtype(set1), g.rank(set1)
     if kind not in (*_SORTED, *_SMALL):
         raise Unsupported(STRINGS)
@@ -33,7 +33,7 @@ def dense_to_dense_set_operation(
     keep = _first_occurrences(g, ordered)
     if set_operation != "union":
         same = g.Equal(g.Unsqueeze(ordered, [2]), g.Unsqueeze(second, [1]))
-        # A column of zeros beside them: the largest of none at all is not defined.
+        # A column of zeros is added, because the maximum of no elements is undefined.
         found = g.ReduceMax(g.Pad(g.Cast(same, to=ir.DataType.INT32), np.array([0, 0, 0, 0, 0, 1])), [2], keepdims=0)
         there = g.Cast(found, to=ir.DataType.BOOL)
         keep = g.And(keep, there if set_operation == "intersection" else g.Not(there))
@@ -48,7 +48,7 @@ def dense_to_dense_set_operation(
 
 
 def _flatten_to_rows(g: Graph, x: ir.Value) -> ir.Value:
-    """[rows, items], in a dtype that ONNX sorts."""
+    """Return [rows, items], in a dtype that ONNX sorts."""
     x = x if x.dtype in _SORTED else g.Cast(x, to=ir.DataType.INT32)
     last = g.Shape(x, start=g.rank(x) - 1)
     rows = g.ReduceProd(g.Shape(x, start=0, end=g.rank(x) - 1), keepdims=1)
@@ -56,7 +56,7 @@ def _flatten_to_rows(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def _first_occurrences(g: Graph, ordered: ir.Value) -> ir.Value:
-    """Where a row's item differs from the one before it, or is the first."""
+    """Return whether each item of a row is the first, or differs from the one before it."""
     before = g.Slice(ordered, [0], [-1], [1])
     after = g.Slice(ordered, [1], [np.iinfo(np.int64).max], [1])
     first = g.Equal(g.Slice(ordered, [0], [1], [1]), g.Slice(ordered, [0], [1], [1]))
@@ -64,7 +64,7 @@ def _first_occurrences(g: Graph, ordered: ir.Value) -> ir.Value:
 
 
 def _unravel_index(g: Graph, row: ir.Value, lead: ir.Value, count: int) -> list[ir.Value]:
-    """The indices along each of the dims `lead` that a row's number stands for."""
+    """Return the indices along each of the dims `lead` for a flat row number."""
     places: list[ir.Value] = []
     for axis in reversed(range(count)):
         size = g.Slice(lead, [axis], [axis + 1], [0])

@@ -1,4 +1,4 @@
-"""Reshapes, transposes, broadcasts and tensors made from a shape."""
+"""Reshapes, transposes, broadcasts and tensors created from a shape."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..common.computed_axis import permuted
 from ..common.half_precision import BFLOAT16, FLOAT16, in_float32
 from ..common.lazy_reshape import cast, infer_reshape_dims, int64, transpose
 from ..common.lazy_reshape import reshape as static_reshape
-from ..patterns.composites import group_normalization, tensordot_as_matmul
 from ..patterns.conv1d import squeeze_through_windows
+from ..patterns.tensordot import tensordot_as_matmul
 from ..rules import tf_op
 
 
@@ -32,8 +32,6 @@ def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
         return static_reshape(g, tensor, target)
     if source and (product := tensordot_as_matmul(g, tensor, infer_reshape_dims(source, target))) is not None:
         return product
-    if source and (layer := group_normalization(g, tensor, infer_reshape_dims(source, target))) is not None:
-        return layer
     plan = _static_reshape_target(source, target)
     if plan is not None:
         y = g.Reshape(tensor, np.array(plan, np.int64), allowzero=1 if 0 in target else None)
@@ -43,7 +41,9 @@ def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
 
 
 def _static_reshape_target(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
-    """`target` as a constant: the only dynamic dim as -1, further ones as 0 (copied) where they stay in place."""
+    """Return `target` as a constant: the only dynamic dim as -1, others as 0 (copied) if they keep their position; else
+    None.
+    """
     dynamic = [i for i, d in enumerate(target) if not isinstance(d, int)]
     if len(dynamic) + list(target).count(-1) <= 1:
         return [d if isinstance(d, int) else -1 for d in target]
@@ -68,7 +68,7 @@ def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
 
 
 def _expand_computed_dim(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
-    """The rank is known all the same: a Reshape to the dims with a 1 put in."""
+    """ExpandDims at a run-time axis: the rank is known, so it is a Reshape with a 1 inserted."""
     rank = g.rank(input)
     place = int64(g, g.Reshape(dim, [1]))
     place = g.Where(g.Less(place, [0]), g.Add(place, [rank + 1]), place)
@@ -105,7 +105,7 @@ def broadcast_to(g: Graph, input: ir.Value, shape: ir.Value) -> ir.Value:
 
 @tf_op("BroadcastArgs")
 def broadcast_args(g: Graph, s0: ir.Value, s1: ir.Value) -> ir.Value:
-    """The shape of what tensors of these shapes give together."""
+    """Return the broadcast of two shapes."""
     both = [g.Expand(g.const(False, ir.DataType.BOOL), int64(g, s)) for s in (s0, s1)]
     return cast(g, g.Shape(g.And(*both)), g.dtype(s0))
 
@@ -117,7 +117,7 @@ def fill(g: Graph, dims: ir.Value, value: ir.Value) -> ir.Value:
 
 @tf_op("Empty")
 def empty(g: Graph, shape: ir.Value, *, dtype: ir.DataType, init: bool) -> ir.Value:
-    """Zeros, whether asked for or not: what it holds otherwise, TensorFlow leaves open."""
+    """Return zeros. Without `init`, TensorFlow does not define the content."""
     return fill(g, shape, g.const(0, dtype))
 
 
@@ -139,7 +139,7 @@ def ones_like(g: Graph, x: ir.Value) -> ir.Value:
 @tf_op("Range")
 @in_float32(BFLOAT16, FLOAT16)
 def range_(g: Graph, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
-    """Of float32, TensorFlow counts the steps in float32 (sequence_ops.cc), ONNX's runtimes in float64."""
+    """Range. For float32, TensorFlow counts the steps in float32 (sequence_ops.cc), ONNX's runtimes in float64."""
     if start.dtype != ir.DataType.FLOAT:
         return g.Range(start, limit, delta)
     first, last, step = (g.static(v) for v in (start, limit, delta))
@@ -152,7 +152,7 @@ def range_(g: Graph, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Va
 
 @tf_op("LinSpace")
 def lin_space(g: Graph, start: ir.Value, stop: ir.Value, num: ir.Value) -> ir.Value:
-    """start + i·(stop - start) / (num - 1), and the last one is stop itself."""
+    """LinSpace: start + i·(stop - start) / (num - 1); the last number is exactly stop."""
     count = shape_values.integer(num, "num")
     if count == 1:
         return g.Reshape(start, [1])
@@ -167,6 +167,6 @@ def _full_like(g: Graph, number: int, x: ir.Value) -> ir.Value:
 
 
 def _set_shape_facts(g: Graph, y: ir.Value, shape: ir.Value) -> ir.Value:
-    """State the shape of `y`, which is the content of `shape` as far as that is known."""
+    """Set the shape of `y` to the content of `shape`, as far as it is known."""
     content = shape_values.content(shape)
     return y if content is None else g.facts(y, shape=content.tolist())

@@ -52,7 +52,7 @@ def strided_slice(
 
 
 def _subscript_length(g: Graph, strides: ir.Value) -> int:
-    """How many parts a subscript has; TensorFlow wants that number to be static."""
+    """Return the number of entries of a subscript, which is always static in TensorFlow."""
     content = shape_values.content(strides)
     (length,) = g.shape(strides) if content is None else content.shape
     if not isinstance(length, int):
@@ -61,7 +61,7 @@ def _subscript_length(g: Graph, strides: ir.Value) -> int:
 
 
 def _index_elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
-    """The elements of an index vector: ints where they are known, else values of shape [1]."""
+    """Return the elements of an index vector: known ints, else values of shape [1]."""
     content = shape_values.content(value)
     items = content.tolist() if content is not None else [None] * count
     wide = None
@@ -73,7 +73,7 @@ def _index_elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
 
 
 def _apply_subscript(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
-    """x[items]: slices first, then single indices from the last to the first, then new axes."""
+    """Return x[items]: slices first, then single indices from the last to the first, then new axes."""
     if x.const_value is not None and x.dtype != ir.DataType.STRING and not any(map(_is_dynamic, items)):
         return slice_weight(g, x, tuple(items))
     used = sum(item is not None and item is not Ellipsis for item in items)
@@ -112,7 +112,7 @@ def _emit_slice(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
         return x
     early = {axis: item for axis, item in slices.items() if _may_start_before_all(item)}
     if early:
-        cuts = {axis: _cut_behind_start(g, item) for axis, item in early.items()}
+        cuts = {axis: _split_backward_slice(g, item) for axis, item in early.items()}
         bounds = _concat_vector(g, [end for end, _ in cuts.values()])
         x = g.Slice(x, np.zeros(len(cuts), np.int64), bounds, np.array(list(cuts), np.int64))
         slices = {axis: cuts[axis][1] if axis in cuts else item for axis, item in slices.items()}
@@ -127,7 +127,7 @@ def _emit_slice(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
     out = g.Slice(
         x, _concat_vector(g, starts), _concat_vector(g, ends), axes, None if unit else _concat_vector(g, steps)
     )
-    # ONNX's inference forgets all dims where an end is computed.
+    # ONNX's inference loses all dims if an end is computed.
     found = g.shape(out) if out.shape is not None else [None] * g.rank(x)
     return g.facts(
         out, shape=[d if k in slices else whole for k, (d, whole) in enumerate(zip(found, g.shape(x), strict=True))]
@@ -135,13 +135,16 @@ def _emit_slice(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
 
 
 def _may_start_before_all(item: slice) -> bool:
-    """Whether a slice back may begin before the first element, where ONNX takes that one and TensorFlow none."""
+    """Return whether a backward slice may start before the first element.
+
+    ONNX then includes the first element; TensorFlow returns none.
+    """
     forward = item.step is None or (isinstance(item.step, int) and item.step > 0)
     return not forward and (isinstance(item.start, ir.Value) or (item.start is not None and item.start < -1))
 
 
-def _cut_behind_start(g: Graph, item: slice) -> tuple[Any, slice]:
-    """The end of what a slice forward keeps up to the start of a slice back, and that slice from the end of it."""
+def _split_backward_slice(g: Graph, item: slice) -> tuple[Any, slice]:
+    """Return `end`, one after the start of a backward slice, and the backward slice of the elements before `end`."""
     start, stop, step = item.start, item.stop, item.step
     if not _is_dynamic(item):
         moved = min(stop - start - 1, -1) if stop is not None and stop < 0 else stop
@@ -157,7 +160,7 @@ def _cut_behind_start(g: Graph, item: slice) -> tuple[Any, slice]:
 
 
 def _default_bounds(g: Graph, step: Any) -> tuple[Any, Any]:
-    """Where a slice begins and ends that does not say it: the other way round for steps back."""
+    """Return the default begin and end of a slice, exchanged for negative steps."""
     if not isinstance(step, ir.Value):
         return (_MAX, _MIN) if step is not None and step < 0 else (0, _MAX)
     back = g.Less(step, np.array([0], np.int64))
@@ -174,7 +177,7 @@ def _concat_vector(g: Graph, items: Sequence[Any]) -> ir.Value:
 def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Value:
     first, count = shape_values.content(begin), shape_values.content(size)
     if first is not None and count is not None and all(isinstance(i, int) for i in (*first, *count)):
-        # Below zero ONNX counts from the end, and what is beyond the end it leaves out.
+        # ONNX counts negative numbers from the end, and clamps numbers after the end.
         if min(first, default=0) < 0 or min(count, default=0) < -1 or _is_beyond(known_dims(input), first, count):
             raise Unsupported(f"begin={first.tolist()} and size={count.tolist()}, which TensorFlow refuses")
         ends = [_MAX if n == -1 else b + n for b, n in zip(first, count, strict=True)]
@@ -191,7 +194,7 @@ def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Val
 
 
 def _is_beyond(dims: Sequence[Dim] | None, first: np.ndarray, count: np.ndarray) -> bool:
-    """Whether a slice begins or ends behind the end of a dim, as far as their lengths are known."""
+    """Return whether a slice begins or ends after the end of a dim of known length."""
     if dims is None or len(dims) != len(count):
         return dims is not None
     ends = [b + max(n, 0) for b, n in zip(first, count, strict=True)]
@@ -212,9 +215,9 @@ def _emit_pad(g: Graph, x: ir.Value, paddings: ir.Value, value: ir.Value | None)
     content = shape_values.content(paddings)
     if content is not None and all(isinstance(p, int) for p in content.ravel()):
         pads = content.astype(np.int64)
-        if pads.size and pads.min() < 0:  # by which ONNX cuts
+        if pads.size and pads.min() < 0:  # ONNX crops by negative pads
             raise Unsupported(f"paddings={pads.tolist()}, which TensorFlow refuses")
-        # All of them, not `axes`: onnxruntime 1.31 moves a Transpose past a Pad with axes and gets them wrong.
+        # Pads for all dims instead of `axes`: onnxruntime 1.31 moves a Transpose past a Pad with axes incorrectly.
         return g.Pad(x, pads.T.ravel(), value) if pads.any() else x
     return g.Pad(x, g.Reshape(g.Transpose(int64(g, paddings), perm=[1, 0]), [-1]), value)
 
@@ -239,9 +242,9 @@ def mirror_pad(g: Graph, input: ir.Value, paddings: ir.Value, *, mode: str) -> i
 
 
 def _mirror_computed_paddings(g: Graph, input: ir.Value, paddings: ir.Value, mode: str) -> ir.Value:
-    """`paddings`, [rank, 2], known at run time only: what lies at the ends of each dim, turned round."""
+    """Pad with mirrored edges for `paddings`, [rank, 2], known at run time only."""
     rank = g.rank(input)
-    # A reflection leaves out the element at the edge.
+    # A reflection does not repeat the edge element.
     edge = 1 if mode == "REFLECT" else 0
     for axis in range(rank):
         before = g.Gather(g.Gather(paddings, axis), [0])

@@ -1,4 +1,4 @@
-"""Boxes suppressed softly: the score of what overlaps a chosen box is lowered, and the best that is left comes next."""
+"""Soft suppression of boxes: scores of boxes that overlap a chosen one are lowered before the next is chosen."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ tf_op.limit(
 def suppress_softly(
     g: Graph, boxes: ir.Value, scores: ir.Value, most: ir.Value, overlap: ir.Value, least: ir.Value, sigma: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """Indices, int32 [kept], and scores, [kept], of `boxes`, [count, 4], in the order in which they are chosen.
+    """Return indices, int32 [kept], and scores, [kept], of `boxes`, [count, 4], in the order of selection.
 
-    Each chosen box lowers the scores of others by exp(-u² / 2σ) for an overlap of u, whatever `overlap` is; with a
-    `sigma` of 0 it takes away what overlaps by more than that (DoNonMaxSuppressionOp in
+    Each chosen box multiplies the scores of others by exp(-u² / 2σ) for an overlap of u, regardless of `overlap`. With
+    a `sigma` of 0 it removes boxes that overlap by more than `overlap` (DoNonMaxSuppressionOp in
     image/non_max_suppression_op.cc).
     """
     kind, ends = g.dtype(scores), (np.array([n]) for n in (0, 2, 4))

@@ -1,4 +1,4 @@
-"""Factorizations of matrices, systems of linear equations, singular values: unrolled or in loops, in float64."""
+"""Matrix factorizations, linear systems and singular values: unrolled or in loops, in float64."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cholesky(g: Graph, input: ir.Value) -> ir.Value:
 
 @tf_op("Lu")
 def lu_(g: Graph, input: ir.Value, *, output_idx_type: ir.DataType) -> list[ir.Value]:
-    """The factors in one matrix, and the row of the input that each row of them came from."""
+    """Lu: both factors in one matrix, and the input row that each of its rows came from."""
     factors, pivots = lu(g, to_float64(g, input))
     rows, _ = matrix_shape(g, input)
     numbers = g.Expand(np.arange(rows)[:, None], batch_shape(g, input, rows, 1))
@@ -53,9 +53,9 @@ def matrix_solve(g: Graph, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool) ->
 def tridiagonal_solve(
     g: Graph, diagonals: ir.Value, rhs: ir.Value, *, partial_pivoting: bool, perturb_singular: bool
 ) -> ir.Value:
-    """By the matrix whose three diagonals they are, with pivots whether asked for or not: the solution is one."""
+    """TridiagonalSolve; always with pivoting, which does not change the solution."""
     if perturb_singular:
-        raise Unsupported("a matrix that is changed where it is singular")
+        raise Unsupported("perturb_singular=True, which changes singular matrices")
     *batch, _, size = g.shape(diagonals)
     upper, middle, lower = (
         g.facts(g.Squeeze(part, [-2]), shape=[*batch, size])
@@ -65,7 +65,7 @@ def tridiagonal_solve(
     distance = g.Sub(g.Unsqueeze(places, [0]), g.Unsqueeze(places, [1]))
     rows = [g.Unsqueeze(part, [-1]) for part in (upper, middle, lower)]
     a = g.const(0.0, ir.DataType.DOUBLE)
-    for row, offset in zip(rows, (1, 0, -1), strict=True):  # what lies outside of the matrix is never chosen
+    for row, offset in zip(rows, (1, 0, -1), strict=True):  # rows outside the matrix are never chosen
         a = g.Where(g.Equal(distance, offset), row, a)
     a = g.facts(a, shape=[*batch, size, size])
     solution = solve_with_factors(g, a, to_float64(g, rhs))[0]
@@ -76,7 +76,9 @@ def tridiagonal_solve(
 def tridiagonal_mat_mul(
     g: Graph, superdiag: ir.Value, maindiag: ir.Value, subdiag: ir.Value, rhs: ir.Value
 ) -> ir.Value:
-    """Three rows of `rhs` make one of the result; the last of `superdiag` and the first of `subdiag` are none."""
+    """TridiagonalMatMul: three rows of `rhs` give one; the last of `superdiag` and the first of `subdiag` are
+    unused.
+    """
     upper, middle, lower = (g.Squeeze(part, [-2]) for part in (superdiag, maindiag, subdiag))
     upper, middle, lower = (g.Unsqueeze(part, [-1]) for part in (upper, middle, lower))
     ends = np.array([np.iinfo(np.int64).max])
@@ -108,7 +110,7 @@ def qr(g: Graph, input: ir.Value, *, full_matrices: bool) -> list[ir.Value]:
 
 @tf_op("Svd")
 def svd(g: Graph, input: ir.Value, *, compute_uv: bool, full_matrices: bool) -> list[ir.Value]:
-    """Singular values, and the vectors of both sides, whose signs are free; without them two empty tensors."""
+    """Svd: singular values and vectors of both sides, with arbitrary signs; without `compute_uv` two empty tensors."""
     u, values, v = singular_values(g, to_float64(g, input))
     if not compute_uv:
         return [cast_like(g, values, input), *[g.const(np.zeros(0, g.dtype(input).numpy()))] * 2]
@@ -120,7 +122,7 @@ def svd(g: Graph, input: ir.Value, *, compute_uv: bool, full_matrices: bool) -> 
 
 @tf_op("SelfAdjointEigV2")
 def self_adjoint_eig(g: Graph, input: ir.Value, *, compute_v: bool) -> list[ir.Value]:
-    """Eigenvalues in ascending order, and the vectors, whose signs are free."""
+    """SelfAdjointEigV2: eigenvalues in ascending order, and vectors with arbitrary signs."""
     values, vectors = symmetric_eigen(g, to_float64(g, input))
     empty = g.const(np.zeros(0, g.dtype(input).numpy()))
     return [cast_like(g, values, input), cast_like(g, vectors, input) if compute_v else empty]

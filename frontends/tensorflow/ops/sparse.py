@@ -1,4 +1,4 @@
-"""Sparse tensors in three parts (indices, values, shape), segments of gathered rows, and counts in bins."""
+"""Sparse tensors in three parts (indices, values, shape), segments of gathered rows, and histograms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .segment import reduce_segments, segment_count, segment_sizes, unsqueeze_tr
 def sparse_segment_sum(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
 ) -> ir.Value:
-    """(How a gradient would be handed back, which `sparse_gradient` says, is nothing that a converted model does.)"""
+    """SparseSegmentSum; `sparse_gradient` affects gradients only, which a converted model does not return."""
     return _segment_sums(g, data, indices, segment_ids, None, 0.0)
 
 
@@ -80,7 +80,7 @@ def sparse_segment_sqrt_n_with_count(
 def _segment_sums(
     g: Graph, data: ir.Value, indices: ir.Value, ids: ir.Value, count: ir.Value | None, power: float
 ) -> ir.Value:
-    """Sums of gathered rows by segment, over the number of rows to `power`; empty segments are zero."""
+    """Return sums of gathered rows by segment, divided by the number of rows to `power`; empty segments are zero."""
     ids = int64(g, ids)
     number = segment_count(g, ids) if count is None else g.Reshape(int64(g, count), [1])
     total = reduce_segments(g, "Sum", g.Gather(data, indices, axis=0), ids, number, 0)
@@ -101,7 +101,9 @@ def sparse_dense_mat_mul(
     adjoint_a: bool,
     adjoint_b: bool,
 ) -> ir.Value:
-    """Each entry times a row of b, added to a row of the result: what has no entry is not multiplied at all."""
+    """SparseTensorDenseMatMul: each entry times a row of b is added to a row of the result; all other products are
+    zero.
+    """
     b = transpose(g, b, [1, 0]) if adjoint_b else b
     at, shape = int64(g, a_indices), int64(g, a_shape)
     own, other = (1, 0) if adjoint_a else (0, 1)
@@ -115,7 +117,7 @@ def sparse_dense_mat_mul(
 
 
 def _dense_rule(operator: str) -> Callable[..., ir.Value]:
-    """A rule of the entries of a sparse tensor with those of a dense one that is spread to its shape."""
+    """Return the rule of a binary operator on entries of a sparse tensor and the broadcast dense one."""
 
     def rule(g: Graph, sp_indices: ir.Value, sp_values: ir.Value, sp_shape: ir.Value, dense: ir.Value) -> ir.Value:
         whole = g.Expand(dense, int64(g, sp_shape))
@@ -152,7 +154,7 @@ def sparse_reduce_sum(
 
 
 def _scatter_to_dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir.Value:
-    """Places that are named twice add up, as sums over them do."""
+    """Scatter to a dense tensor; entries with equal indices are added."""
     content = shape_values.content(shape)
     zeros = g.Expand(g.const(0, values.dtype), int64(g, shape))
     if content is not None:
@@ -164,7 +166,7 @@ def _scatter_to_dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.V
 
 @tf_op("SparseReshape")
 def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new_shape: ir.Value) -> list[ir.Value]:
-    """Places by their number in the whole tensor: Σ index·stride, and back by division."""
+    """SparseReshape by flat indices: Σ index·stride, and back by division."""
     old, new = int64(g, input_shape), int64(g, new_shape)
     content = shape_values.content(new_shape)
     if content is None or sum(d == -1 for d in content.tolist()) > 0:
@@ -177,7 +179,7 @@ def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new
 
 @tf_op("UnravelIndex")
 def unravel_index(g: Graph, indices: ir.Value, dims: ir.Value) -> ir.Value:
-    """The same way back from numbers in the whole tensor, one row for each dim."""
+    """UnravelIndex: indices from flat indices, one row per dim."""
     sizes = int64(g, dims)
     strides = dense_strides(g, sizes)
     if g.rank(indices):
@@ -186,7 +188,7 @@ def unravel_index(g: Graph, indices: ir.Value, dims: ir.Value) -> ir.Value:
 
 
 def dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
-    """How many elements one step along each dim passes."""
+    """Return the number of elements that one step along each dim skips."""
     count = g.shape(shape)[0]
     if not isinstance(count, int):
         places = g.Range(0, g.Squeeze(g.Shape(shape), [0]), 1)
@@ -202,9 +204,9 @@ def dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
 def histogram(
     g: Graph, values: ir.Value, value_range: ir.Value, nbins: ir.Value, *, dtype: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:
-    """⌊(x - low) / ((high - low) / n)⌋ from 0 to n - 1, counted: differences in T, quotients in float64.
+    """HistogramFixedWidth: counts of ⌊(x - low) / ((high - low) / n)⌋ clamped to 0 … n - 1.
 
-    (tensorflow/core/kernels/histogram_op.cc)
+    Differences are computed in T, quotients in float64 (tensorflow/core/kernels/histogram_op.cc).
     """
     bins = shape_values.integer(nbins, "nbins")
     low, high = g.Split(value_range, axis=0, num_outputs=2, outputs=2)

@@ -1,4 +1,4 @@
-"""Sparse tensors whose entries are put into order, chosen or joined: by the number of their place in the whole."""
+"""Sorting, selecting and joining entries of sparse tensors, by their flat index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sparse_reorder(g: Graph, input_indices: ir.Value, input_values: ir.Value, in
 def sparse_slice(
     g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value, start: ir.Value, size: ir.Value
 ) -> list[ir.Value]:
-    """Entries inside of a box, counted from its corner; the box ends where the tensor does."""
+    """SparseSlice: entries inside a box, counted from its corner; the box is clipped to the tensor."""
     at, whole, first = int64(g, indices), int64(g, shape), int64(g, start)
     box = g.Max(g.Min(int64(g, size), g.Sub(whole, first)), np.int64(0))
     moved = g.Sub(at, first)
@@ -43,7 +43,7 @@ def sparse_slice(
 def sparse_concat(
     g: Graph, indices: Sequence[ir.Value], values: Sequence[ir.Value], shapes: Sequence[ir.Value], *, concat_dim: int
 ) -> list[ir.Value]:
-    """Places of each but the first are moved by the sizes before it, and all are put into order."""
+    """SparseConcat: indices of all but the first are shifted by the sizes before, and all are sorted."""
     rank = g.shape(indices[0])[1]
     assert isinstance(rank, int)
     axis = concat_dim % rank
@@ -71,7 +71,7 @@ def sparse_add(
     b_shape: ir.Value,
     thresh: ir.Value,
 ) -> list[ir.Value]:
-    """Places of both, each once and in order; what is smaller than `thresh` is left out (sparse_add_op.cc)."""
+    """SparseAdd: the union of indices, sorted; sums smaller than `thresh` are dropped (sparse_add_op.cc)."""
     shape = int64(g, a_shape)
     strides = dense_strides(g, shape)
     at = g.Concat(int64(g, a_indices), int64(g, b_indices), axis=0)
@@ -91,7 +91,7 @@ def sparse_add(
 
 @tf_op("SparseSoftmax")
 def sparse_softmax(g: Graph, sp_indices: ir.Value, sp_values: ir.Value, sp_shape: ir.Value) -> ir.Value:
-    """Along the last dim, of what is there: rows are those of equal other places."""
+    """SparseSoftmax along the last dim over existing entries; entries of a row agree in all other indices."""
     at, strides = int64(g, sp_indices), dense_strides(g, int64(g, sp_shape))
     rank = g.shape(sp_indices)[1]
     assert isinstance(rank, int)
@@ -109,7 +109,7 @@ def sparse_softmax(g: Graph, sp_indices: ir.Value, sp_values: ir.Value, sp_shape
 
 
 def _in_order(g: Graph, at: ir.Value, values: ir.Value, shape: ir.Value) -> list[ir.Value]:
-    """Entries by the number of their place in the whole tensor."""
+    """Return entries sorted by their flat index."""
     numbers = g.ReduceSum(g.Mul(at, dense_strides(g, shape)), [1], keepdims=0)
     _, order = g.TopK(numbers, g.Shape(numbers), axis=0, largest=0, outputs=2)
     return [

@@ -1,4 +1,4 @@
-"""Special functions, which ONNX has no operators for, from the arithmetic of the core, computed in float64."""
+"""Special functions that ONNX lacks, composed of the core's arithmetic in float64."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _DOUBLE = ir.DataType.DOUBLE
 
 
 def to_float64(g: Graph, x: ir.Value) -> ir.Value:
-    """x in float64."""
+    """Return x in float64."""
     return x if x.dtype == _DOUBLE else g.Cast(x, to=_DOUBLE)
 
 
 def cast_like(g: Graph, x: ir.Value, like_: ir.Value) -> ir.Value:
-    """x in the dtype of `like_`."""
+    """Return x in the dtype of `like_`."""
     return x if x.dtype == like_.dtype else g.Cast(x, to=g.dtype(like_))
 
 
 def _float64_rule(function: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
-    """`function` computed in float64 and rounded to the dtype of its inputs."""
+    """Return the rule of a `function` that is computed in float64 and rounded to the dtype of its inputs."""
     return lambda g, *inputs: cast_like(g, function(g, *(to_float64(g, x) for x in inputs)), inputs[0])
 
 
 def _digamma(g: Graph, x: ir.Value) -> ir.Value:
-    """No number at zero, where its two sides differ."""
+    """Digamma; NaN at zero, where the one-sided limits differ."""
     return g.Where(g.Equal(x, constant_like(g, 0.0, x)), constant_like(g, math.nan, x), gamma.digamma(g, x))
 
 
 def _limit_below(function: Function, limit: float) -> Function:
-    """Eigen's Bessel functions of the second kind, whose limit at zero goes on below it."""
+    """Return a Bessel function of the second kind with its limit at zero for negative x too, as in Eigen."""
 
     def with_limit(g: Graph, x: ir.Value) -> ir.Value:
         return g.Where(g.Less(x, constant_like(g, 0.0, x)), constant_like(g, limit, x), function(g, x))
@@ -48,7 +48,7 @@ def _limit_below(function: Function, limit: float) -> Function:
 
 
 def _zeta(g: Graph, x: ir.Value, q: ir.Value) -> ir.Value:
-    """At the ends as Eigen has it: the limits for infinite x and q, poles for even x only, and NaN stays."""
+    """Zeta with Eigen's limits: infinite x and q, poles for even x only, and NaN."""
     zero, half, one, infinity, nan = (constant_like(g, n, q) for n in (0.0, 0.5, 1.0, math.inf, math.nan))
     out = gamma.zeta(g, x, q)
     halves = g.Mul(x, half)
@@ -85,7 +85,7 @@ def igammac(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
-    """No number for orders of zero and below, nor of NaN; 0 for two infinities, as Eigen has it."""
+    """Incomplete gamma; NaN for non-positive orders and NaN; 0 for two infinities, as in Eigen."""
     out = cast_like(g, incomplete_gamma(g, to_float64(g, a), to_float64(g, x), upper=upper), x)
     both = g.Add(a, x)
     g.facts(out, shape=g.shape(both))
@@ -97,11 +97,11 @@ def _incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.
 
 @tf_op("Polygamma")
 def polygamma(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
-    """(-1)^(a + 1) a! zeta(a + 1, x) from the first derivative of digamma on, no number between them."""
+    """Polygamma: (-1)^(a + 1) a! zeta(a + 1, x) for integer orders from 1 on, NaN between them."""
     order, point = to_float64(g, a), to_float64(g, x)
     zero, one, two = (constant_like(g, n, order) for n in (0.0, 1.0, 2.0))
     odd = g.Sub(order, g.Mul(two, g.Floor(g.Div(order, two))))
-    # Beyond 2⁵³ all floats are even, and so is the order and 1 more, whose power of -1 TensorFlow takes.
+    # Above 2⁵³ all floats are even, and so is the order plus 1, whose power of -1 TensorFlow takes.
     is_huge = g.Greater(order, constant_like(g, 2.0**53, order))
     sign = g.Where(is_huge, one, g.Sub(g.Mul(two, odd), one))
     factor = g.Mul(sign, g.Exp(gamma.lgamma(g, g.Add(order, one))))

@@ -1,4 +1,4 @@
-"""Inputs, constants, variables, and the operators that pass a tensor on."""
+"""Inputs, constants, variables, and operators that pass a tensor on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.numerics.complexes import Complex
 
-from ..common.complexes import Complex, split_constant
+from ..common.complexes import split_constant
 from ..common.ragged_rows import RaggedTensor
 from ..graph.variables import Variable
 from ..rules import tf_op
@@ -29,7 +30,7 @@ def identity(g: Graph, input: Any) -> Any:
 
 @tf_op("CheckNumerics", "EnsureShape", "PlaceholderWithDefault")
 def unchecked(g: Graph, input: ir.Value, *, shape: Any = None) -> ir.Value:
-    """The check is dropped; a tensor's shape, where the operator states it, is kept as a fact."""
+    """Drop the check; keep a tensor's declared shape as a fact."""
     if shape is None:
         return input
     if input.shape is None:
@@ -60,13 +61,13 @@ def resource_gather(g: Graph, resource: Variable, indices: ir.Value, *, batch_di
 
 @tf_op("VarIsInitializedOp")
 def var_is_initialized(g: Graph, resource: Variable) -> ir.Value:
-    """It was read from the checkpoint, so it is."""
+    """VarIsInitializedOp is true, because the variable was read from the checkpoint."""
     return g.const(np.array(True))
 
 
 @tf_op("Shape")
 def shape(g: Graph, input: ir.Value | RaggedTensor, *, out_type: ir.DataType) -> ir.Value:
-    """(A ragged tensor as a variant is a vector of its rows.)"""
+    """Shape. (A ragged tensor as a variant is a vector of its rows.)"""
     if isinstance(input, RaggedTensor):
         return _cast_from_int64(g, g.Reshape(input.count(g), [1]), out_type)
     return _cast_from_int64(g, g.Shape(input), out_type)

@@ -22,12 +22,12 @@ COMPUTED_DEFAULT = tf_op.limit("LookupTableFindV2", "a table whose default value
 
 @tf_op("LookupTableFind", "LookupTableFindV2")
 def find(g: Graph, table_handle: LookupTable, keys: ir.Value, default_value: ir.Value) -> ir.Value:
-    """The value of each key, or the default; keys that are not numbers of 64 bits are widened first, exactly."""
+    """LookupTableFind: the value of each key, or the default; keys of less than 64 bits are widened exactly."""
     default = default_value.const_value
     if default is None or default.size != 1:
         raise Unsupported(COMPUTED_DEFAULT)
     kind, value_kind = _encoder_dtype(table_handle.keys.dtype), _encoder_dtype(table_handle.values.dtype)
-    if {kind, value_kind} == {ir.DataType.FLOAT, ir.DataType.DOUBLE}:  # runtimes have no kernel for the two together
+    if {kind, value_kind} == {ir.DataType.FLOAT, ir.DataType.DOUBLE}:  # runtimes have no kernel for this pair of dtypes
         kind = value_kind = ir.DataType.DOUBLE
     if g.dtype(keys) != table_handle.keys.dtype or default.dtype != table_handle.values.dtype:
         raise BadInput("a table is asked for keys or values of another dtype than it has")
@@ -51,7 +51,7 @@ def size(g: Graph, table_handle: LookupTable) -> ir.Value:
 
 
 def _encoder_dtype(dtype: ir.DataType) -> ir.DataType:
-    """The dtype that LabelEncoder takes for it."""
+    """Return the dtype that LabelEncoder uses for numbers or strings of `dtype`."""
     if dtype in _WHOLE:
         return ir.DataType.INT64
     if dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
@@ -69,5 +69,5 @@ def _encoder_attribute(content: ir.TensorProtocol, dtype: ir.DataType, name: str
 
 
 def _flat_items(content: ir.TensorProtocol) -> list:
-    """Keys or values as a list; strings as bytes."""
+    """Return keys or values as a list; strings as bytes."""
     return list(content.string_data()) if isinstance(content, ir.StringTensor) else content.numpy().reshape(-1).tolist()

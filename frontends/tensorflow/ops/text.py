@@ -1,4 +1,4 @@
-"""Strings, as far as ONNX has them."""
+"""String operators, as far as ONNX has them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def string_upper(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
 
 
 def _change_case(g: Graph, x: ir.Value, case: str, encoding: str) -> ir.Value:
-    """ONNX changes a row of strings at a time. Letters beyond ASCII would take a locale that a machine may lack."""
+    """Change case, one row of strings at a time in ONNX. Letters beyond ASCII need a locale, which a machine may
+    lack.
+    """
     if encoding:
         raise Unsupported(f"encoding={encoding!r}: letters beyond ASCII take a locale of the machine that runs it")
     flat = g.StringNormalizer(g.Reshape(x, [-1]), case_change_action=case, is_case_sensitive=1, locale="C")
@@ -54,7 +56,7 @@ def _hash_bucket(operator: str) -> None:
 
     @tf_op(operator)
     def rule(g: Graph, input: ir.Value, *, num_buckets: int, key: Sequence[int] = ()) -> ir.Value:
-        """Of one bucket, which a vocabulary's words outside of it mostly share, it is 0 whatever the text."""
+        """Return the hash bucket: with a single bucket, as for most out-of-vocabulary words, it is 0 for any text."""
         if num_buckets != 1:
             raise Unsupported(reason)
         return g.facts(g.Expand(g.const(np.int64(0)), g.Shape(input)), ir.DataType.INT64, g.shape(input))

@@ -1,4 +1,4 @@
-"""Numbers written as text, digit by digit, as printf does with the formats that AsString makes (as_string_op.cc)."""
+"""Formats numbers as text, digit by digit, as printf does for AsString's formats (as_string_op.cc)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.numerics.complexes import is_negative
 
-from ..common.polar import is_negative
 from ..rules import tf_op
 
 _WHOLE = frozenset("INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32".split())  # noqa: SIM905 (a table)
 _NARROW = frozenset(["FLOAT", "FLOAT16", "BFLOAT16"])
 _MOST_DECIMALS = 12
-"""Decimals of a float32 that float64 holds without rounding: 24 bits and the 28 of 5¹²."""
+"""Decimals of a float32 that float64 holds exactly: 24 bits and the 28 of 5¹²."""
 
 FORMATS = tf_op.limit(
     "AsString",
@@ -48,10 +48,12 @@ def _text(g: Graph, *texts: str) -> ir.Value:
 
 
 def _filled_integer(g: Graph, x: ir.Value, width: int, fill: str) -> ir.Value:
-    """Zeros go behind the sign, blanks before it, or behind all where `fill` is "-"."""
+    """Return an integer filled up to a width: with zeros after the sign, blanks before it, or blanks after it if `fill`
+    is "-".
+    """
     negative = g.Less(x, np.int64(0))
     sign = g.Where(negative, _text(g, "-"), _text(g, fill if fill in ("+", " ") else ""))
-    # The least integer has no opposite: its text is that of all, and is as wide as any.
+    # The least integer has no negation. Its text is a constant, at least as wide as any other.
     digits = g.Cast(g.Abs(g.Max(x, np.int64(-(2**63) + 1))), to=ir.DataType.STRING)
     least = _text(g, str(2**63))
     digits = g.Where(g.Equal(x, np.int64(-(2**63))), least, digits)
@@ -67,7 +69,7 @@ def _filled_integer(g: Graph, x: ir.Value, width: int, fill: str) -> ir.Value:
 
 
 def _real_number(g: Graph, x: ir.Value, decimals: int) -> ir.Value:
-    """Exactly rounded, halves to even, because float64 holds all decimals that are asked for."""
+    """Format a float, exactly rounded half to even, because float64 holds all requested decimals."""
     exact = g.Cast(x, to=ir.DataType.DOUBLE)
     finite = g.Not(g.Or(g.IsNaN(exact), g.IsInf(exact)))
     size = g.Where(finite, g.Abs(exact), np.float64(0))
@@ -87,7 +89,7 @@ def _real_number(g: Graph, x: ir.Value, decimals: int) -> ir.Value:
 
 
 def _digit_groups(g: Graph, number: ir.Value, count: int) -> list[ir.Value]:
-    """A number as `count` digits, zeros in front: three at a time out of a table."""
+    """Return a number as `count` digits with leading zeros, three at a time from a table."""
     found: list[ir.Value] = []
     while count > 0:
         width = min(count, 3)

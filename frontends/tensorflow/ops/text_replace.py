@@ -1,7 +1,7 @@
-"""Replacement in strings: ONNX has no such operator, but StringSplit takes a string apart at a text, and Concat joins.
+"""Replacement in strings: ONNX has no such operator, but StringSplit splits at a text, and StringConcat joins.
 
-Patterns are those that stand for texts: one text, or one character of a set such as the punctuation that Keras's
-TextVectorization strips. Python's syntax of these is RE2's (https://github.com/google/re2/wiki/Syntax).
+Supported patterns are literal texts, or one character of a set, such as the punctuation that Keras's TextVectorization
+strips. Python's syntax for these is the same as RE2's (https://github.com/google/re2/wiki/Syntax).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def static_regex_replace(g: Graph, input: ir.Value, *, pattern: str, rewrite: st
     if texts is None or "\0" in texts or "\\" in rewrite:
         raise Unsupported(_PATTERN)
     if not replace_global and len(texts) > 1:
-        raise Unsupported("the first character of a set is replaced alone")
+        raise Unsupported("only the first match of several alternatives is to be replaced")
     texts = [t for t in texts if t != rewrite]
     if len(texts) > 1 and any(t in rewrite for t in texts):
-        raise Unsupported("what is put in holds what is replaced")
+        raise Unsupported("the replacement contains the replaced text")
     for text in texts:
         input = _replace(g, input, text, rewrite, replace_global)
     return input
@@ -39,14 +39,14 @@ def static_regex_replace(g: Graph, input: ir.Value, *, pattern: str, rewrite: st
 def regex_replace(g: Graph, input: ir.Value, pattern: ir.Value, rewrite: ir.Value, *, replace_global: bool) -> ir.Value:
     given = [g.static(v) for v in (pattern, rewrite)]
     if any(v is None for v in given):
-        raise Unsupported("a pattern or a text to put in that is data")
+        raise Unsupported("a pattern or a replacement that depends on data")
     decoded = [v.item() if v is not None else "" for v in given]
     found, put = (t.decode() if isinstance(t, bytes) else str(t) for t in decoded)
     return static_regex_replace(g, input, pattern=found, rewrite=put, replace_global=replace_global)
 
 
 def _texts(pattern: str) -> list[str] | None:
-    """The texts that a pattern matches: itself, or the characters of a set; None for any other pattern."""
+    """Return the texts that a pattern matches: itself, or the characters of a set; None for any other pattern."""
     inner = re.fullmatch(r"\[([^^](?:[^\\\]]|\\[^\w])*)\]|\[(\\[^\w](?:[^\\\]]|\\[^\w])*)\]", pattern, re.DOTALL)
     if inner is not None and "[:" not in pattern and pattern.isascii():
         compiled = re.compile(pattern)
@@ -58,7 +58,7 @@ def _texts(pattern: str) -> list[str] | None:
 
 
 def _replace(g: Graph, x: ir.Value, text: str, rewrite: str, everywhere: bool) -> ir.Value:
-    """Pieces between the `text`s, put together again one by one."""
+    """Split at each `text` and join the pieces with the replacement."""
     pieces, counts = g.StringSplit(x, delimiter=text, maxsplit=None if everywhere else 1, outputs=2)
     rank = g.rank(x)
     empty = g.const(np.array(""))

@@ -1,4 +1,4 @@
-"""Pictures: boxes, colours and contrast."""
+"""Image operators: boxes, colours and contrast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def max_pool_with_argmax(
     padding: str,
     include_batch_in_index: bool,
 ) -> list[ir.Value]:
-    """ONNX counts indices in NCHW and over the whole batch; TensorFlow in HWC, over one picture unless it is told."""
+    """MaxPoolWithArgmax. ONNX counts indices in NCHW over the batch; TensorFlow in HWC, per image by default."""
     wide = widened_for_pool(g, input)
     x = to_channels_first(g, wide, "NHWC")
     kernel, steps = spatial_entries(ksize, "NHWC", "ksize"), spatial_entries(strides, "NHWC", "strides")
@@ -99,7 +99,7 @@ def non_max_suppression_v5(
     *,
     pad_to_max_output_size: bool,
 ) -> list[ir.Value]:
-    """With `soft_nms_sigma`, scores are lowered where boxes overlap, and told as they are then."""
+    """NonMaxSuppressionV5. With `soft_nms_sigma`, scores of overlapping boxes are lowered, and returned lowered."""
     sigma = g.static(soft_nms_sigma)
     if sigma is not None and sigma.item() == 0:
         found = _non_max_suppression(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
@@ -117,7 +117,7 @@ def non_max_suppression_v5(
 def _non_max_suppression(
     g: Graph, boxes: ir.Value, scores: ir.Value, most: ir.Value, overlap: ir.Value, least: ir.Value | None
 ) -> ir.Value:
-    """Indices of the boxes kept: ONNX's operator on one picture and one class."""
+    """Return indices of the kept boxes, by ONNX's operator on one image and one class."""
     found = g.NonMaxSuppression(
         g.Unsqueeze(boxes, [0]),
         g.Unsqueeze(scores, [0, 1]),
@@ -144,9 +144,9 @@ def rgb_to_hsv(g: Graph, images: ir.Value) -> ir.Value:
 
 
 def _hue_and_range(g: Graph, images: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Hue, the largest channel, and how far it is from the smallest.
+    """Return hue, the largest channel, and its distance from the smallest.
 
-    Hue is the place on the circle of the largest channel's neighbours (colorspace_op.h).
+    The hue is a position on the colour circle, relative to the largest channel (colorspace_op.h).
     """
     red, green, blue = g.Split(images, axis=-1, num_outputs=3, outputs=3)
     value = g.Max(red, green, blue)
@@ -169,7 +169,7 @@ def hsv_to_rgb(g: Graph, images: ir.Value) -> ir.Value:
 
 
 def _pure_color(g: Graph, hue: ir.Value) -> ir.Value:
-    """The color of a hue whose smallest channel is 0, and whose largest is 1."""
+    """Return the colour of a hue, with a smallest channel of 0 and a largest of 1."""
     zero, one, two = (g.const(n, hue.dtype) for n in (0.0, 1.0, 2.0))
     sixths = g.Mul(hue, g.const(6.0, hue.dtype))
     red = g.Sub(g.Abs(g.Sub(sixths, g.const(3.0, hue.dtype))), one)
@@ -187,7 +187,9 @@ def adjust_saturation(g: Graph, images: ir.Value, scale: ir.Value) -> ir.Value:
 
 @tf_op("AdjustHue")
 def adjust_hue(g: Graph, images: ir.Value, delta: ir.Value) -> ir.Value:
-    """The color moves between the smallest and the largest channel, which may be negative (adjust_hue_op.cc)."""
+    """AdjustHue: the colour is rotated between the smallest and the largest channel, which may be negative
+    (adjust_hue_op.cc).
+    """
     hue, value, span = _hue_and_range(g, images)
     turned = g.Add(hue, cast(g, delta, g.dtype(images)))
     pure = _pure_color(g, g.Sub(turned, g.Floor(turned)))

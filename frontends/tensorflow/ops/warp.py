@@ -1,4 +1,4 @@
-"""Pictures seen through projective transforms."""
+"""Projective transforms of images."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def image_projective_transform_v3(
     g: Graph, images: ir.Value, transforms: ir.Value, output_shape: ir.Value, fill_value: ir.Value,
     *, interpolation: str, fill_mode: str,
 ) -> ir.Value:  # fmt: skip
-    """Each pixel from ((a₀x + a₁y + a₂) / k, (b₀x + b₁y + b₂) / k), k = c₀x + c₁y + 1 (image_ops.h)."""
+    """Return the image; each pixel is read from ((a₀x + a₁y + a₂) / k, (b₀x + b₁y + b₂) / k), with k = c₀x + c₁y + 1
+    (image_ops.h).
+    """
     if fill_mode not in MODES or interpolation not in ("NEAREST", "BILINEAR"):
         raise Unsupported(f"fill_mode={fill_mode!r} with interpolation={interpolation!r}")
     size = int64(g, output_shape)
@@ -67,7 +69,7 @@ def _weighted_sum(g: Graph, factors: list[ir.Value], grid: tuple[ir.Value, ir.Va
 
 
 def _map_coordinate(g: Graph, at: ir.Value, length: ir.Value, mode: str) -> ir.Value:
-    """A coordinate outside of 0 … length - 1 moved inside, as `mode` says."""
+    """Map a coordinate outside 0 … length - 1 to one inside, according to `mode`."""
     if mode == "CONSTANT":
         return at
     zero, one = g.const(0.0, _FLOAT), g.const(1.0, _FLOAT)
@@ -92,7 +94,7 @@ def _map_coordinate(g: Graph, at: ir.Value, length: ir.Value, mode: str) -> ir.V
 def _gather_pixels(
     g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[ir.Value], fill: ir.Value
 ) -> ir.Value:
-    """The pixels at whole coordinates [batch or 1, height, width], `fill` where there is none."""
+    """Return the pixels at integer coordinates [batch or 1, height, width], `fill` outside."""
     zero, one = g.const(0.0, _FLOAT), g.const(1.0, _FLOAT)
     inside = [g.And(g.GreaterOrEqual(v, zero), g.Less(v, d)) for v, d in zip((x, y), dims, strict=True)]
     x, y = (
@@ -109,7 +111,7 @@ def _gather_pixels(
 def _interpolate_bilinear(
     g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[ir.Value], fill: ir.Value
 ) -> ir.Value:
-    """Between the four pixels around, each of them `fill` where it lies outside."""
+    """Interpolate between the four surrounding pixels; those outside are `fill`."""
     one = g.const(1.0, _FLOAT)
     left, top = g.Floor(x), g.Floor(y)
     right, bottom = g.Add(left, one), g.Add(top, one)

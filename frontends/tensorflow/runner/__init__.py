@@ -1,1 +1,1 @@
-"""Runs TensorFlow and Keras models, as they are and in float64, and follows them operator by operator."""
+"""Runs TensorFlow and Keras models, as deployed and in float64, and traces them operator by operator."""

@@ -1,4 +1,4 @@
-"""Holds a file of TensorFlow against the list of allowed operators: reader and runner, source and target alike."""
+"""Checks a TensorFlow file against the list of allowed operators: for reader and runner, source and target."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 from ..graph.allowed import refuse_effects
 from ..graph.file_access import Graph, node_name
@@ -18,10 +18,10 @@ from .graph_signature import inference_nodes, meta_file, unread_nodes
 
 
 def check_file(source: Source, options: Options) -> None:
-    """Raise `UnsafeInput` for a file that holds an operator, anywhere, that may do more than compute.
+    """Raise `UnsafeInput` for a file that contains an operator, anywhere, that may do more than compute.
 
-    It comes before TensorFlow sees the file. Files of other kinds are passed over, and all of them where
-    `options.trust` is set. Raises `BadInput` for one that cannot be parsed.
+    This runs before TensorFlow sees the file. Files of other kinds are skipped, and all files if `options.trust` is
+    set. Raises `BadInput` for one that cannot be parsed.
     """
     if options.trust or source.path is None:
         return
@@ -36,7 +36,7 @@ def check_file(source: Source, options: Options) -> None:
 
 
 def check_meta_graphs(metas: Sequence[Any], label: Path, options: Options, *, unknown: bool) -> None:
-    """`check_file` for meta graphs that have been parsed; operators that nobody knows count where `unknown` says so."""
+    """Check parsed meta graphs like `check_file`; with `unknown`, unknown operators are refused too."""
     for meta in metas:
         roots = list(options.outputs)
         if not meta.signature_def and not roots:
@@ -48,7 +48,7 @@ def check_meta_graphs(metas: Sequence[Any], label: Path, options: Options, *, un
 
 
 def check_graph(graph: Any, label: Path, options: Options, *, unknown: bool) -> None:
-    """The same for a GraphDef."""
+    """Check a GraphDef like `check_file`; with `unknown`, unknown operators are refused too."""
     roots = options.outputs or [n.name for n in unread_nodes(graph.node)]
     refuse_effects(
         Graph.of_message(graph), str(label), map(node_name, roots), known=tf_op.entries.keys(), unknown=unknown

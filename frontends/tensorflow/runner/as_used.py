@@ -1,4 +1,4 @@
-"""Runs artefacts as their users do, each way that there is: what does not load or is called by another name fails."""
+"""Runs artefacts in each way that users do, to detect those that do not load or have other names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from convert.errors import BadInput, ConvertError, Unsupported, UsageError
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 from .complex_pairs import fed_array, with_pairs
 from .graph_signature import complete_fused_attributes, read_frozen, signature_tensor_names
@@ -27,12 +27,12 @@ KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph")
 
 
 def run_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
-    """Outputs by way, the first on all feeds, the others on the first. Raises where one of them does not go."""
+    """Return outputs by way, the first on all feeds, the others on the first. Raises if one of them fails."""
     return _WAYS[source.kind](source, feeds, options)
 
 
 def _attempt(way: str, run: Callable[[], T]) -> T:
-    """What `run` gives; what it raises says which way that was."""
+    """Return the result of `run`; an error gets the name of the way of running."""
     try:
         return run()
     except ConvertError as error:
@@ -42,7 +42,7 @@ def _attempt(way: str, run: Callable[[], T]) -> T:
         text = " ".join(str(error).split())[:400]
         if "OpKernel was registered" in text:
             raise Unsupported(f"{way}: TensorFlow lacks a kernel: {text}") from error
-        if isinstance(error, OSError):  # TensorFlow's reader is stricter than protobuf's for Python
+        if isinstance(error, OSError):  # TensorFlow's parser is stricter than protobuf's for Python
             raise BadInput(f"{way}: {text}", hint="is the file complete?") from error
         raise ConvertError(f"{way}: {type(error).__name__}: {text}") from error
 
@@ -79,7 +79,7 @@ def _call_signature(folder: Path, feeds: Feeds, options: Options) -> Outputs:
 
 
 def _run_in_session(folder: Path, feeds: Feeds, options: Options) -> Outputs:
-    """As servers and TensorFlow 1 do, which go by `signature_def`."""
+    """Run as servers and TensorFlow 1 do, which use `signature_def`."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -103,7 +103,7 @@ def _run_in_session(folder: Path, feeds: Feeds, options: Options) -> Outputs:
 
 
 def _distinct_names(inputs: Any, outputs: Sequence[str]) -> dict[str, str]:
-    """What the reader calls the outputs, which no input may be called."""
+    """Return the reader's names of the outputs, which must differ from all inputs."""
     return dict(zip(outputs, distinct_names(list(inputs), outputs)[1], strict=True))
 
 
@@ -135,7 +135,7 @@ def _keras_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Out
         "called": _attempt("called", lambda: [call(lambda x: model(x, training=False), f, tensor) for f in feeds]),
         "called in a tf.function": _attempt("called in a tf.function", lambda: [call(graph, feeds[0], tensor)]),
     }
-    # It runs a graph as the way before does, which both settings have: batches are what is its own, once is enough.
+    # This way runs the same graph as the way before, in both settings. Only the batching is new, so one run is enough.
     once = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
     if once and _fits_predict(model, [feeds[0][n] for n in inputs]):
         ways["run by predict"] = _attempt(
@@ -154,9 +154,9 @@ def _keras_outputs(model: Any, run: Callable[[Any], Any], values: list[Any], out
 
 
 def _fits_predict(model: Any, values: Sequence[np.ndarray]) -> bool:
-    """Whether `predict`, which cuts what it gets into batches and puts the results together, is for this model.
+    """Return whether `predict`, which splits its input into batches and concatenates the results, fits this model.
 
-    Every input and output has to have rows, as many of the one as of the other, and dtypes that it does not change.
+    Every input and output must have rows, the same number for all, and dtypes that predict does not change.
     """
     ends = [*model.inputs, *model.outputs]
     batched = all(len(x.shape) > 0 and x.shape[0] is None for x in ends)
@@ -166,7 +166,7 @@ def _fits_predict(model: Any, values: Sequence[np.ndarray]) -> bool:
 
 
 _PREDICTED = 32
-"""Rows that `predict` takes at a time: statistics over more of them would be another function."""
+"""Batch size of `predict`: statistics over more rows would be another function."""
 
 
 # -- frozen graphs ------------------------------------------------------------------------------------------------

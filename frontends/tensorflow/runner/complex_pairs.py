@@ -9,7 +9,7 @@ import numpy as np
 
 
 def fed_array(value: Any, dtype: Any) -> np.ndarray:
-    """`value` as an array of a tensor's `dtype` (TensorFlow's): a complex one from its pairs, [.., 2]."""
+    """Return `value` as an array of TensorFlow's `dtype`; a complex one from its pairs, [.., 2]."""
     kind = np.dtype(dtype.base_dtype.as_numpy_dtype)
     array = np.asarray(value)
     if kind.kind == "c" and array.dtype.kind != "c":
@@ -18,7 +18,7 @@ def fed_array(value: Any, dtype: Any) -> np.ndarray:
 
 
 def with_pairs(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs as graphs give them: complex ones with real and imaginary part in a last dim of 2."""
+    """Return outputs as graphs have them: complex ones with real and imaginary part in a last dim of 2."""
     return {
         name: np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
         for name, array in outputs.items()

@@ -1,4 +1,4 @@
-"""FakeQuant in float64, which TensorFlow has no kernel of: what is constant is quantized as it is when it is stored."""
+"""FakeQuant in float64, for which TensorFlow has no kernel; constants are quantized as when they are stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OPERATORS = frozenset({"FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "Fa
 
 
 def constant_inputs(node: Any, nodes: Sequence[Any]) -> list[bool]:
-    """Which inputs of `node` are constants of its graph, perhaps through Identity."""
+    """Return which inputs of `node` are constants of its graph, possibly through Identity."""
     by_name = {n.name: n for n in nodes}
 
     def constant(name: str) -> bool:
@@ -22,10 +22,10 @@ def constant_inputs(node: Any, nodes: Sequence[Any]) -> list[bool]:
 
 
 def fake_quant(operator: str, constants: Sequence[bool]) -> Callable[..., list[Any]]:
-    """The operator on doubles; `constants` tells which of its inputs are.
+    """Return the operator on doubles; `constants` says which of its inputs are constant.
 
-    A weight gets the level that TensorFlow's kernel gives it in float32, for a level is a decision and no rounding.
-    Likewise the range of constants has its scale in float32. Everything else is computed in float64.
+    A weight gets the level that TensorFlow's kernel computes in float32, because a level is a decision and not a
+    rounding error. Likewise, a range of constants has its scale in float32. Everything else is computed in float64.
     """
 
     def make(attributes: Any, x: Any, *limits: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A GraphDef widened to float64: floating dtypes become double; kernels that know no double are spelled out."""
+"""Widens a GraphDef to float64: floating-point dtypes become double; operators without a double kernel are composed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Location, Problem, Unsupported
+from convert.graph.written_numbers import unrounded_number
 
-from ..common.decimal_constants import unrounded_number
+from ..graph.programs import OPERATOR as PROGRAM
 from .fake_quant import OPERATORS, constant_inputs, fake_quant
 from .session import disable_optimizer
 from .tensor_array_flows import flow_nodes
@@ -23,7 +24,9 @@ _COMPILED = ("_XlaMustCompile", "_XlaCompile", "_XlaScope")
 
 
 def widen_graph(graph: Any) -> Any:
-    """A copy of `graph` that computes in double. Raises `Unsupported` with every operator for which that fails."""
+    """Return a copy of `graph` that computes in double. Raises `Unsupported` with every operator for which that
+    fails.
+    """
     wide = type(graph)()
     wide.CopyFrom(graph)
     functions = list(wide.library.function)
@@ -48,16 +51,18 @@ def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, 
     for node in nodes:
         if node.name in handed_on:
             continue
-        for name in _floating_defaults(node.op) - set(node.attr):  # SavedModels leave defaults out
+        for name in _floating_defaults(node.op) - set(node.attr):  # SavedModels omit defaults
             node.attr[name].type = _FLOAT
         floating = _widen_attributes(node.attr)
-        if node.op in OPERATORS:
+        if node.op == PROGRAM:
+            problems.setdefault(node.op, Problem("its program is not widened", Location(node.op, node.name)))
+        elif node.op in OPERATORS:
             _replace_by_call(node, added, fake_quant(node.op, constant_inputs(node, nodes)))
-        elif node.op in _SPELLED_OUT and (_uses_float64(node) or _takes_float32_alone(node)):
+        elif node.op in _SPELLED_OUT and (_uses_float64(node) or _has_fixed_dtype(node)):
             _replace_by_call(node, added, _SPELLED_OUT[node.op])
         elif floating and node.op in _OF_A_DTYPE:
             problems.setdefault(node.op, Problem("means another thing in float64", Location(node.op, node.name)))
-        elif (floating or _takes_float32_alone(node)) and not has_float64_kernel(node):
+        elif (floating or _has_fixed_dtype(node)) and not has_float64_kernel(node):
             problems.setdefault(
                 node.op, Problem("TensorFlow has no double kernel for it", Location(node.op, node.name))
             )
@@ -65,7 +70,7 @@ def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, 
 
 @cache
 def _floating_defaults(operator: str) -> frozenset[str]:
-    """The attributes that are a floating dtype where a node does not say which."""
+    """Return the attributes that default to a floating-point dtype."""
     from tensorflow.python.framework import op_def_registry
 
     definition = op_def_registry.get(operator)
@@ -74,7 +79,7 @@ def _floating_defaults(operator: str) -> frozenset[str]:
 
 
 def _widen_attributes(attributes: Any) -> bool:
-    """Widen in place; whether anything was floating."""
+    """Widen in place; return whether anything was floating-point."""
     found = False
     for name in [n for n in attributes if n in _COMPILED]:
         del attributes[name]
@@ -113,11 +118,11 @@ def _uses_float64(node: Any) -> bool:
 
 
 def has_float64_kernel(node: Any) -> bool:
-    """Whether a CPU kernel takes the node's (widened) dtypes."""
+    """Return whether a CPU kernel supports the node's (widened) dtypes."""
     from tensorflow.python.framework import op_def_registry
 
     definition = op_def_registry.get(node.op)
-    if definition is None:  # a function of the library, widened like the rest
+    if definition is None:  # a function of the library, which is widened like the rest
         return True
     ends = (*definition.input_arg, *definition.output_arg)
     fixed = [a for a in ends if a.type in _NARROW and not (node.op.startswith("TensorArray") and "flow" in a.name)]
@@ -131,8 +136,8 @@ def has_float64_kernel(node: Any) -> bool:
     return not kernels or any(_kernel_accepts(kernel, node) for kernel in kernels)
 
 
-def _takes_float32_alone(node: Any) -> bool:
-    """Whether its type is written in the operator, and in no attribute."""
+def _has_fixed_dtype(node: Any) -> bool:
+    """Return whether its dtype is fixed by the operator, not an attribute."""
     from tensorflow.python.framework import op_def_registry
 
     definition = op_def_registry.get(node.op)
@@ -160,7 +165,7 @@ def _kernel_accepts(kernel: Any, node: Any) -> bool:
 
 
 def _replace_by_call(node: Any, added: dict[str, Any], make: Callable[..., list[Any]]) -> None:
-    """Turn a node into a call of `make`, which computes the same in double, under the same name and outputs."""
+    """Turn a node into a call of `make`, which computes the same in double, with the same name and outputs."""
     import tensorflow as tf
 
     data = [i for i in node.input if not i.startswith("^")]
@@ -255,7 +260,9 @@ def _leaky_relu(attributes: Any, x: Any) -> list[Any]:
 
 
 def _in_top_k(attributes: Any, predictions: Any, targets: Any, *k: Any) -> list[Any]:
-    """Fewer than k classes are above the target's, which is a class; what is no number is above and below nothing."""
+    """Return whether fewer than k classes score above the target's, which must be a class; NaN is above and below
+    nothing.
+    """
     import tensorflow as tf
 
     most = tf.cast(k[0], tf.int64) if k else tf.constant(attributes["k"].i, tf.int64)
@@ -266,12 +273,12 @@ def _in_top_k(attributes: Any, predictions: Any, targets: Any, *k: Any) -> list[
 
 
 def _float_attribute(attributes: Any, name: str, default: float) -> float:
-    """A number of a node, as it was written: attributes hold it in float32."""
+    """Return a float attribute of a node as it was written; attributes hold it in float32."""
     return unrounded_number(attributes[name].f) if name in attributes else default
 
 
 def _pool(reduce: Callable[..., Any], fill: float) -> Callable[..., list[Any]]:
-    """A pool over three dims as a reduction over shifted views; SAME averages count what is inside only."""
+    """Return a 3-D pool as a reduction over shifted views; SAME averages count elements inside only."""
 
     def pool(attributes: Any, x: Any) -> list[Any]:
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a frozen graph that does not name them, told by its shape; where a graph is."""
+"""Finds the inputs and outputs of a frozen graph that does not name them, by its structure; locates graph files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import BadInput, UsageError
-from convert.source import Source
+from convert.request.source import Source
 
 from ..graph.defaults import DEFAULTED
 
@@ -45,36 +45,38 @@ NOT_RESULTS = frozenset(
 _ONE_RESULT = re.compile(
     "(Ref)?Merge|_?FusedBatchNorm(V[23]|Ex)?|SoftmaxCrossEntropyWithLogits|SparseSoftmaxCrossEntropyWithLogits"
 )
-"""Operators whose first tensor is the result: others are an index, or for the gradient, and kernels may not make them.
+"""Operators whose first tensor is the result; others are an index or for the gradient, and kernels may not compute
+them.
 
-TensorFlow joins a convolution and the FusedBatchNorm behind it to one node that has one output.
+TensorFlow fuses a convolution and the FusedBatchNorm after it into one node with one output.
 """
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
-# What changes variables, tables and queues, as initialization does.
+# Operators that change variables, tables and queues, as initialization does.
 _CHANGES = re.compile(
     "(Resource)?(Assign|Scatter(Nd)?(Update|Add|Sub|Mul|Div|Max|Min)|StridedSliceAssign|CountUpTo).*"
     "|LookupTable(Insert|Remove|Import).*|InitializeTable.*|(Queue|Stack).*|DestroyResourceOp"
 )
 
 
-# What gives a list, a table or the handle of a variable, which is no tensor: a loop leaves lists that it unstacked.
+# Operators that return a list, a table or a variable's handle, which is no tensor: a loop leaves lists that it
+# unstacked.
 _NO_TENSOR = re.compile(
     "EmptyTensorList|TensorList(Reserve|FromTensor|SetItem|PushBack|Resize|Split|Scatter.*|ConcatLists)"
     "|TensorArray(Write|Scatter|Split|Unpack|Grad.*)?(V[23])?|VarHandleOp|(Mutable|Anonymous)?.*HashTable.*"
 )
 
-_OF_A_LOOP = re.compile("(.*/)?while(_[0-9]+)?/Identity(_[0-9]+)?")  # as tf.while_loop calls what it gives
+_OF_A_LOOP = re.compile("(.*/)?while(_[0-9]+)?/Identity(_[0-9]+)?")  # tf.while_loop gives its results such names
 
-_HANDLES = (20, 21)  # DT_RESOURCE and DT_VARIANT, of which an Identity gives a list on
+_HANDLES = (20, 21)  # DT_RESOURCE and DT_VARIANT; an Identity of one passes a list on
 
 
 def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
-    """The NodeDefs whose tensors nothing reads and that are there for their value.
+    """Return the NodeDefs whose tensors nothing reads and that exist for their value.
 
-    A loop leaves Exits for variables that nobody wants, or Identities of a While under a name of its own; they count
-    only where nothing else does. The Identity of a Switch is there for what waits for it.
+    A loop leaves Exits for unused variables, or Identities of a While with generated names; they are used only if there
+    are no others. The Identity of a Switch exists for control edges.
     """
     read = {_node_name(i) for n in nodes for i in n.input if not i.startswith("^")}
     switches = {n.name for n in nodes if n.op in ("Switch", "RefSwitch", "_SwitchN")}
@@ -88,14 +90,14 @@ def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
 
 
 def result_count(node: Any, count: int) -> int:
-    """Return how many of the `count` tensors of a node that nothing reads are results."""
+    """Return how many of the `count` unread tensors of a node are results."""
     return min(count, 1) if _ONE_RESULT.fullmatch(node.op) else count
 
 
 def inference_nodes(nodes: Sequence[Any], saver: str) -> list[Any]:
-    """The NodeDefs of a graph with variables, without those that initialize, save and restore these.
+    """Return the NodeDefs of a graph with variables, without those that initialize, save and restore them.
 
-    `saver` is the name of the tensor that the saver takes its file's name from.
+    `saver` is the name of the tensor with the saver's file name.
     """
     scope = saver.partition(":")[0].rpartition("/")[0]
     variables = {n.name for n in nodes if n.op in ("VarHandleOp", "VariableV2", "Variable")}
@@ -119,9 +121,9 @@ def inference_nodes(nodes: Sequence[Any], saver: str) -> list[Any]:
 def signature_tensor_names(
     graph: Any, inputs: Sequence[str], outputs: Sequence[str], candidates: Sequence[Any] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Tensor names by input and output name; `inputs` and `outputs` are what the user named.
+    """Return tensor names by input and output name; `inputs` and `outputs` are those that the user named.
 
-    Without such outputs those of `candidates`, or of the whole graph, that nothing reads.
+    Without named outputs, returns unread tensors of `candidates`, or of the whole graph.
     """
     from tensorflow.python.framework import op_def_registry
 
@@ -138,16 +140,16 @@ def signature_tensor_names(
 
 
 def defaulted_inputs(graph: Any, signature: Container[str], named: Iterable[str | None]) -> dict[str, str]:
-    """The tensors by name of the placeholders with a default that `named` asks for beside a signature's inputs."""
+    """Return tensors by name of the placeholders with a default in `named`, in addition to a signature's inputs."""
     nodes = {n.name for n in graph.node if n.op == DEFAULTED}
     names = [n.removesuffix(":0") for n in named if n]
     return {n: f"{n}:0" for n in names if n in nodes and n not in signature and f"{n}:0" not in signature}
 
 
 def meta_file(path: Path) -> Path:
-    """The `.meta` file that is meant: of a folder, the only one or the one that its `checkpoint` file names.
+    """Return the `.meta` file: of a folder, the only one or the one that its `checkpoint` file names.
 
-    Raises `UsageError` where there are several.
+    Raises `UsageError` if there are several.
     """
     if not path.is_dir():
         return path
@@ -165,7 +167,7 @@ def meta_file(path: Path) -> Path:
 
 
 def complete_fused_attributes(graph: Any) -> Any:
-    """The graph with the attributes that TensorFlow.js leaves out of fused operators, without which no import works."""
+    """Return the graph with the attributes that TensorFlow.js omits from fused operators, which imports require."""
     lacking = [n for n in graph.node if n.op.startswith("_Fused") and "num_args" in n.attr and "TArgs" not in n.attr]
     if not lacking:
         return graph
@@ -196,7 +198,7 @@ def _short_name(name: str) -> str:
 
 
 def read_frozen(source: Source) -> Any:
-    """The GraphDef in a file. Raises `BadInput` for what is none."""
+    """Return the GraphDef in a file. Raises `BadInput` for other content."""
     from tensorflow.core.framework.graph_pb2 import GraphDef
 
     try:

@@ -1,4 +1,4 @@
-"""Keras files opened with care: only Keras's own classes, no code, nothing that reaches outside the file."""
+"""Opens Keras files safely: only Keras's own classes, no code, nothing that reaches outside the file."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from convert.files.archives import BROKEN, open_archive, read_member
 from convert.files.counted_json import parse_json
 from convert.files.scratch import scratch_folder
 from convert.interpreter import raised_recursion_limit
-from convert.runners.sandbox import close_programs, in_confined_thread
+from convert.processes.sandbox import close_programs, in_confined_thread
+from convert.runtimes.start_tensorflow import import_tensorflow
 
-from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
 from .keras_counts import bounded_by_file
 from .keras_two import REPLACED, Writer, replaced_problem, translate
+from .keras_two_cudnn import cudnn_weights_converted
 from .keras_two_layers import custom_objects
 from .keras_windows import with_slashes
 
 _T = TypeVar("_T")
 
-# Classes that run code of their own, or of the file's, whatever module they come from.
+# Classes that run their own code, or code of the file, whatever module they come from.
 _REFUSED = {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__"}
 _MODULES = ("keras.layers", "keras.activations", "keras.initializers", "keras.regularizers", "keras.constraints",
             "keras.dtype_policies", "keras.models", "keras.ops", "keras.src.layers", "keras.src.activations",
             "keras.src.initializers", "keras.src.models", "keras.src.ops", "keras.src.dtype_policies")  # fmt: skip
 _LAYERS = re.compile(r"keras(\.src)?\.layers(\.\w+)*")
-# Layers that live beside the networks of keras.applications which use them, and how quantized layers count.
+# Layers that keras.applications defines next to the networks that use them, and wrappers for quantized layers.
 _CLASSES = {
     "keras.quantizers.AbsMaxQuantizer",
     "keras.quantizers.Float8QuantizationConfig",
@@ -49,23 +50,23 @@ _CLASSES = {
     "keras.src.applications.inception_resnet_v2.CustomScaleLayer",
 }
 _LOADERS = {"clone_model", "deserialize", "get", "load_model", "model_from_json", "save_model", "serialize"}
-"""Functions beside those that compute: called on a text of the file, they make what nobody has looked at."""
+"""Functions besides those that compute: called with a text of the file, they create something unchecked."""
 _PARTS = ("layers", "initializers", "regularizers", "constraints", "models")
 _TOP = {"Sequential", "Functional", "Model", "DTypePolicy", "Variable", "KerasTensor"}
 _PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slice__", "__typespec__", "__tuple__",
           "__none__", "__bytes__", "__dict__"}  # fmt: skip
 _TRAINING = ("compile_config", "training_config")
-"""What is left out of the outermost model; a model within another one is compiled as it is loaded."""
+"""Keys that are dropped from the outermost model; a nested model is compiled when it is loaded."""
 _TRAINERS = ("keras.optimizers", "keras.losses", "keras.metrics", "keras.src.optimizers", "keras.src.losses",
              "keras.src.metrics")  # fmt: skip
 
 
 def load_keras(path: Path, *, trust: bool = False, code: Sequence[str] = ()) -> Any:
-    """The Keras model in a `.keras` or `.h5` file, uncompiled, for a process that is confined already.
+    """Return the Keras model in a `.keras` or `.h5` file, uncompiled, for a process that is already confined.
 
-    code: files that `convert.rules.user_files.load_code` has imported, whose classes and functions the file may name.
-    Raises `UnsafeInput` for a file that holds code or classes that are not Keras's own (unless `trust`) or that reaches
-    for other files, `BadInput` for one that is broken.
+    code: files imported by `convert.rules.user_files.load_code`, whose classes and functions the file may name. Raises
+    `UnsafeInput` for a file that has code or classes that are not Keras's own (unless `trust`) or that refers to other
+    files, and `BadInput` for a broken one.
     """
     config = _checked_config(path, trust)
     if not trust:
@@ -74,22 +75,22 @@ def load_keras(path: Path, *, trust: bool = False, code: Sequence[str] = ()) -> 
 
 
 def with_keras_model(path: Path, work: Callable[[Any], _T], *, trust: bool = False, code: Sequence[str] = ()) -> _T:
-    """What `work` makes of the model in a file; raises as `load_keras` and `work` do.
+    """Return the result of `work` on the model in a file. Raises what `load_keras` and `work` raise.
 
-    Keras runs what a configuration says when it loads it and again when it is traced: both happen in a thread that can
-    write to a folder for temporary files only, connect to nothing and start no program, unless `trust`.
+    Keras runs parts of a configuration when it loads and when it traces it. Unless `trust` is set, both happen in a
+    thread that can write to a folder for temporary files only, cannot connect and cannot start programs.
     """
     config = _checked_config(path, trust)
     if trust:
         return work(_load(path, config, trust, code))
-    import_tensorflow()  # with its threads, which stay free
+    import_tensorflow()  # including Keras's threads, which stay unconfined
     with scratch_folder() as folder, _unpacked_into(folder):
         return in_confined_thread(lambda: work(_load(path, config, trust, code)), folder)
 
 
 @contextmanager
 def _unpacked_into(folder: Path) -> Iterator[None]:
-    """Keras unpacks vocabularies here, rather than where all of the program's threads have their temporary files."""
+    """Make Keras unpack vocabularies into this folder, not where the program's other threads have temporary files."""
     from keras.src.saving import saving_lib
 
     module: Any = saving_lib
@@ -119,7 +120,7 @@ def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
     import keras
 
     try:
-        # Keras recurses over what lies behind one another.
+        # Keras recurses over consecutive layers.
         deep = raised_recursion_limit(sum(1 for _ in _class_entries(config)))
         with (
             deep,
@@ -140,7 +141,7 @@ def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
 
 
 def _own_classes(config: Any) -> list[str]:
-    """The classes in a configuration that are not Keras's own, by name."""
+    """Return the classes in a configuration that are not Keras's own, by name."""
     entries = [entry for entry in _class_entries(config) if _refusal_reason(entry)]
     return list(dict.fromkeys(str(e["class_name"]) for e in entries if str(e["class_name"]) not in _REFUSED))
 
@@ -160,7 +161,7 @@ def _loading_hint(config: Any, known: Container[str]) -> str:
 
 
 def _writer(path: Path) -> Writer:
-    """Return what wrote a file. An archive without a version counts as Keras 3's, an HDF5 file as Keras 1's."""
+    """Return the Keras that wrote a file: 3 for an archive without a version, 1 for an HDF5 file without one."""
     if zipfile.is_zipfile(path):
         with open_archive(path) as archive:
             known = "metadata.json" in archive.namelist()
@@ -176,7 +177,7 @@ def _text(value: Any) -> str:
 
 
 def _load_archive(path: Path, config: Any, *, safe: bool) -> Any:
-    """Return the model of an archive, built from `config` instead of the configuration in it."""
+    """Return the model of an archive, built from `config` instead of the archive's own configuration."""
     from keras.src.saving import saving_lib
 
     module: Any = saving_lib
@@ -191,19 +192,19 @@ def _load_archive(path: Path, config: Any, *, safe: bool) -> Any:
 
 
 def _load_h5(path: Path, config: Any, *, safe: bool) -> Any:
-    """Return the model of an HDF5 file, built from `config` instead of the configuration in it."""
+    """Return the model of an HDF5 file, built from `config` instead of the file's own configuration."""
     from keras.src.legacy.saving import legacy_h5_format, saving_options, saving_utils
     from keras.src.saving import serialization_lib
 
     with saving_options.keras_option_scope(use_legacy_config=True), serialization_lib.SafeModeScope(safe):
         model = saving_utils.model_from_config(config, custom_objects())
-        with _open_h5(path) as file:
+        with _open_h5(path) as file, cudnn_weights_converted():
             legacy_h5_format.load_weights_from_hdf5_group(file["model_weights"], model)
     return model
 
 
 def _error_summary(error: Exception) -> str:
-    """One line of what Keras says; of layers within layers the innermost's, shortened where it repeats the file."""
+    """Return one line of Keras's error; for nested layers the innermost's, shortened if it repeats the file."""
     lines = (str(error).rpartition("Exception encountered: ")[2] or type(error).__name__).splitlines()
     return lines[0] if len(lines[0]) <= 200 else f"{lines[0][:200]} …"
 
@@ -211,8 +212,8 @@ def _error_summary(error: Exception) -> str:
 def check_config(config: Any, label: str) -> None:
     """Raise one `UnsafeInput` that lists every class in a model's configuration that is not one of Keras's own.
 
-    Raises `BadInput` where all there is are operations, such as the mask of an Embedding, in HDF5, which does not tell
-    where they come from: Keras finds them no more.
+    Raises `BadInput` if all of these are operations, such as the mask of an Embedding, in HDF5, which lacks their
+    module: Keras no longer finds them.
     """
     refused = [(entry, reason) for entry in _class_entries(config) if (reason := _refusal_reason(entry))]
     found = sorted({reason for _, reason in refused})
@@ -232,13 +233,13 @@ _TRUST = "--trust loads it all the same, if you know where it comes from"
 
 
 def _code_hint(names: Sequence[str]) -> str:
-    """Return what to do about classes that the file does not hold, or nothing without any."""
+    """Return a hint about classes that the file does not hold; "" if there are none."""
     return f"add --code FILE.py, where FILE.py is the script that defines {', '.join(names[:6])}" if names else ""
 
 
 def _read_config(path: Path) -> Any:
     if zipfile.is_zipfile(path):
-        if path.suffix != ".keras":  # Keras goes by the name, and would look for HDF5 in it
+        if path.suffix != ".keras":  # Keras uses the suffix, and would read it as HDF5
             raise BadInput(f"{path} is a Keras archive by its content alone", hint="rename it: its name ends in .keras")
         with open_archive(path) as archive:
             if "config.json" not in archive.namelist():
@@ -271,7 +272,7 @@ def _open_h5(file: Any) -> Any:
 
 
 def _check_links(path: Path) -> None:
-    """Raise `UnsafeInput` where weights are said to be in another file."""
+    """Raise `UnsafeInput` if weights are said to be in another file."""
     if not zipfile.is_zipfile(path):
         with _open_h5(path) as file:
             _check_group(file, path)
@@ -292,7 +293,7 @@ def _check_group(root: Any, path: Path) -> None:
         group = stack.pop()
         address = h5py.h5o.get_info(group.id).addr
         if address in seen:
-            continue  # `check_sizes` refuses it
+            continue  # `check_sizes` rejects such a file
         seen.add(address)
         for name in group:
             link = group.get(name, getlink=True)
@@ -310,7 +311,9 @@ def _check_group(root: Any, path: Path) -> None:
 
 
 def _class_entries(config: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a configuration that names a class, but for what the outermost model is trained with."""
+    """Yield every object in a configuration that names a class, except the training configuration of the outermost
+    model.
+    """
     stack = [{k: v for k, v in config.items() if k not in _TRAINING} if isinstance(config, dict) else config]
     while stack:
         item = stack.pop()
@@ -323,7 +326,7 @@ def _class_entries(config: Any) -> Iterator[dict[str, Any]]:
 
 
 def _refusal_reason(entry: dict[str, Any]) -> str:
-    """Why an entry may not be loaded, or nothing."""
+    """Return why an entry may not be loaded, or ""."""
     name, module, inner = str(entry["class_name"]), entry.get("module"), entry.get("config")
     registered = entry.get("registered_name") or name
     full = f"{module}.{name}" if module else name
@@ -344,7 +347,7 @@ def _refusal_reason(entry: dict[str, Any]) -> str:
 
 
 def _is_keras(module: str | None, name: str, config: Any) -> bool:
-    if module == "builtins":  # functions by name: those of keras.activations
+    if module == "builtins":  # functions by name are those of keras.activations
         return name == "function" and isinstance(config, str) and _is_public("activations", config)
     if module is None:  # Keras 2
         return any(_is_public(part, name) for part in _PARTS) or name in _TOP
@@ -356,7 +359,7 @@ def _is_keras(module: str | None, name: str, config: Any) -> bool:
 
 
 def _is_operation(entry: dict[str, Any]) -> bool:
-    """Whether an entry that names no module has the name of one of Keras's operations."""
+    """Return whether an entry without a module has the name of one of Keras's operations."""
     import_tensorflow()
     import keras
     from keras.src import ops

@@ -1,4 +1,6 @@
-"""Bounds the variables of a Keras model by its file: its configuration says how large they are, in some characters."""
+"""Limits the variables of a Keras model by the size of its file, because a few characters of its configuration set
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from convert import limits
 from convert.errors import ResourceLimit
 
 _PER_BYTE = 16
-"""Elements for a byte of the file: float32 has a quarter, and HDF5 and zip make weights shorter by 1 to 3."""
+"""Elements per byte of the file: float32 has a quarter, and HDF5 and zip compress weights by 1 to 3."""
 
 
 @contextmanager
 def bounded_by_file(path: Path) -> Iterator[None]:
-    """Inside, this thread makes no more elements of Keras variables than the file may hold; raises `ResourceLimit`.
+    """Raise `ResourceLimit` inside the context if this thread creates more Keras variables than the file can hold.
 
-    They are counted before Keras draws them, which it does before it looks for the weights that take their places.
+    They are counted before Keras initializes them, because Keras does so before it looks for the stored weights.
     """
     from keras.src.backend.common import variables
 
@@ -37,7 +39,7 @@ def bounded_by_file(path: Path) -> Iterator[None]:
             elements += math.prod(found)
             if elements > most:
                 passed = True
-                raise MemoryError  # Keras makes other errors of ours
+                raise MemoryError  # Keras turns our error into other errors
         return found
 
     kind._validate_shape = count

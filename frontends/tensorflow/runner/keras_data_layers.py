@@ -1,7 +1,7 @@
-"""Keras's layers for pictures (Resizing and its like), which compute integers otherwise in a graph than outside of one.
+"""Keras's image layers (Resizing and similar), which treat integers differently in a graph than outside it.
 
-In a graph, as `predict` and an exported model run, they take integers as floating numbers, as the description of the
-model has them (Keras 3.15). Called outside of one they resize bytes to bytes, and what comes after them is rounded.
+In a graph, as in `predict` and exported models, they convert integers to floats, as the model's description says (Keras
+3.15). Called eagerly, they resize bytes to bytes, and later layers get rounded values.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def picture_layers_of_integers(model: Any) -> list[str]:
-    """The types of layers for pictures in a model with an input of integers, sorted."""
+    """Return the types of image layers in a model with an integer input, sorted."""
     from keras.src.layers.preprocessing.image_preprocessing import base_image_preprocessing_layer as base
 
     if not any("int" in str(x.dtype) for x in model.inputs):

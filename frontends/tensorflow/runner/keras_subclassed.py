@@ -1,4 +1,4 @@
-"""Gives a Keras model that is a class with a `call` of its own the inputs that its user describes."""
+"""Gives a Keras model that is a class with its own `call` the inputs that the user describes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import inspect
 from typing import Any
 
 from convert.errors import UsageError
-from convert.options import Options
+from convert.request.options import Options
 
 _HINT = 'say what call takes: inputs=["x:float32[batch,28,28,1]"], by the names of its parameters or in their order'
 
 
 def with_inputs(model: Any, options: Options) -> Any:
-    """`model`, or a functional model of the described inputs around it. Raises `UsageError` where none are described.
+    """Return `model`, or a functional model of the described inputs around it. Raises `UsageError` if none are
+    described.
 
-    Several inputs are the parameters of `call` if these have their names, else one list or dict of them.
+    Several inputs are passed as the parameters of `call` if these have their names, else as one list or dict.
     """
     if getattr(model, "inputs", None):
         return model
@@ -44,13 +45,13 @@ def with_inputs(model: Any, options: Options) -> Any:
             f"({', '.join(f'{n} {list(v.shape)}' for n, v in given.items())}): {type(error).__name__}: {text}",
             hint=_HINT,
         ) from error
-    if getattr(model, "inputs", None):  # a Sequential, which has its inputs from its first call
+    if getattr(model, "inputs", None):  # a Sequential, which gets its inputs from its first call
         return model
     return keras.Model(values, result, name=model.name)
 
 
 def batch_left_open(model: Any, shape: Any) -> Any:
-    """The shape of an input, with any batch for a Sequential that has its inputs from a call, of whatever batch."""
+    """Return the shape of an input, with a dynamic batch for a Sequential whose inputs come from a call."""
     import keras
 
     fixed = any(getattr(layer, "stateful", False) for layer in model.layers)
@@ -60,14 +61,16 @@ def batch_left_open(model: Any, shape: Any) -> Any:
 
 
 def _described(options: Options) -> list[tuple[str, list[int | None], str]]:
-    """Name (or none), sizes and dtype of each input."""
+    """Return name (or none), sizes and dtype of each input."""
     if any(spec.shape is None for spec in options.inputs):
         return []
     return [(s.name or "", [d.size for d in s.shape or ()], s.dtype or "float32") for s in options.inputs]
 
 
 def _hint(options: Options) -> str:
-    """What to write, taken from arrays if there are any: these tell no sizes that may change."""
+    """Return a hint with the `--input` to pass, made from arrays if there are any; arrays do not show which sizes may
+    change.
+    """
     shown = []
     for key, array in options.examples.items():
         dims = ",".join(["batch", *map(str, array.shape[1:])]) if array.ndim else ""

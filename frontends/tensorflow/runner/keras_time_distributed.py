@@ -1,7 +1,7 @@
-"""TimeDistributed while a Keras model is traced: time folded into the batch, where Keras loops, and over too few steps.
+"""Replaces TimeDistributed during tracing: time is folded into the batch, where Keras loops over too few steps.
 
-Keras 3.15 goes over as many steps as the batch has rows where the number of steps is left open; in eager mode, where it
-is known, over all of them. Folded, the inner layer runs once, whatever the number of steps is.
+If the number of steps is dynamic, Keras 3.15 loops over as many steps as the batch has rows; in eager mode, over all of
+them. Folded, the inner layer runs once for any number of steps.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 @contextmanager
 def fold_time_distributed(model: Any) -> Iterator[None]:
-    """For the time of a trace, the TimeDistributed layers in `model` that can be are folded."""
+    """Fold the TimeDistributed layers in `model` that allow it, for the duration of a trace."""
     import keras
 
     layers = [layer for layer in _flat_layers(model) if type(layer) is keras.layers.TimeDistributed]
-    folded = [layer for layer in layers if all(map(_keeps_rows_apart, _flat_layers(layer.layer)))]
+    folded = [layer for layer in layers if all(map(_is_independent_per_row, _flat_layers(layer.layer)))]
     for layer in folded:
         object.__setattr__(layer, "call", partial(_folded_call, layer))
     try:
@@ -32,13 +32,13 @@ def _flat_layers(layer: Any) -> list[Any]:
     return list(layer._flatten_layers()) if hasattr(layer, "_flatten_layers") else [layer]
 
 
-def _keeps_rows_apart(layer: Any) -> bool:
-    """Whether it is Keras's own, none of which mixes the rows of a batch in inference, and holds no state."""
+def _is_independent_per_row(layer: Any) -> bool:
+    """Return whether a layer is Keras's own (none mixes the rows of a batch in inference) and has no state."""
     return type(layer).__module__.partition(".")[0] == "keras" and not getattr(layer, "stateful", False)
 
 
 def _folded_call(layer: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-    """As TimeDistributed.call: [batch, steps, ...] to [batch, steps, ...]."""
+    """Replace TimeDistributed.call: [batch, steps, ...] to [batch, steps, ...]."""
     import keras
 
     steps, inner = keras.ops.shape(inputs)[1], layer.layer

@@ -1,7 +1,7 @@
-"""Calls of layers as Keras 2 wrote them, in the form of Keras 3.
+"""Translates layer calls of Keras 2 to the format of Keras 3.
 
-Keras 3.15 still reads the older form of a call, a list of tensors with one set of arguments, but takes every argument
-for a constant. Calls are written anew where they have
+Keras 3.15 still reads the older form of a call, a list of tensors with one set of arguments, but treats every argument
+as a constant. Calls are rewritten if they have
 
 | what | in the file |
 |---|---|
@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 FUNCTION_LAYERS = ("TFOpLambda", "SlicingOpLambda")
-"""The layers that Keras 2.4 to 2.15 made of a function of TensorFlow which was called on a symbolic tensor."""
+"""The layers that Keras 2.4 to 2.15 created from a TensorFlow function called on a symbolic tensor."""
 _RECURRENT = re.compile(r"(CuDNN)?(GRU|LSTM)|SimpleRNN|RNN|ConvLSTM\dD|Bidirectional")
 _CAUSAL = ("Attention", "AdditiveAttention")
 
 
 def translate_calls(layers: list[dict[str, Any]]) -> None:
-    """Write the calls of the layers of one model in Keras 3's form where the older form would not do."""
+    """Rewrite the calls of one model's layers in Keras 3's format if the older one is not enough."""
     names = {str(layer.get("name")) for layer in layers}
     for layer in layers:
         if not isinstance(nodes := layer.get("inbound_nodes"), list):
@@ -58,9 +58,9 @@ def _call(layer: dict[str, Any], node: Any, names: set[str], causal: bool) -> An
 
 
 def _translate_function(layer: dict[str, Any], names: set[str]) -> None:
-    """Move the arguments of a function into its configuration: a layer of Keras 3 is called on tensors alone.
+    """Move the arguments of a function into its configuration, because a Keras 3 layer is called on tensors only.
 
-    Every call is a layer of its own. One with several calls is left as it is if their arguments are not the same.
+    Every call is its own layer. A layer with several calls is left unchanged if their arguments differ.
     """
     calls, forms = [], set()
     for node in layer["inbound_nodes"]:
@@ -84,7 +84,7 @@ def _translate_function(layer: dict[str, Any], names: set[str]) -> None:
 
 
 def _records(node: Any) -> list[list[Any]]:
-    """Return the tensors or constants of a call with the arguments behind each, or nothing for another form."""
+    """Return the tensors or constants of a call, each followed by its arguments; an empty list for another form."""
     if not isinstance(node, list) or not node:
         return []
     records = [node] if isinstance(node[0], str) else node
@@ -92,13 +92,13 @@ def _records(node: Any) -> list[list[Any]]:
 
 
 def _tensor(origin: list[Any]) -> dict[str, Any]:
-    """Return a symbolic tensor by its origin, which is all of it that Keras 3 looks at."""
+    """Return a symbolic tensor by its origin, which is all that Keras 3 uses."""
     history = {"shape": [], "dtype": "float32", "keras_history": origin[:3]}
     return {"class_name": "__keras_tensor__", "config": history}
 
 
 def _revived(value: Any, names: set[str], tensor: Callable[[list[Any]], dict[str, Any]]) -> Any:
-    """Return an argument in which `tensor` stands for the origin of every tensor."""
+    """Return an argument in which `tensor` replaces the origin of every tensor."""
     if isinstance(value, list):
         named = len(value) in (3, 4) and isinstance(value[0], str) and value[0] in names
         if named and all(type(place) is int for place in value[1:3]):

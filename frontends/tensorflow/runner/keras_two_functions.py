@@ -1,8 +1,9 @@
-"""Functions of TensorFlow that files of Keras 2 hold as layers, by the names of TensorFlow's API.
+"""TensorFlow functions that Keras 2 files store as layers, by their names in TensorFlow's API.
 
-Keras 2.4 to 2.15 write `x + 1` or `tf.reshape(x, …)` as a layer TFOpLambda with the function's name and arguments.
-Only what computes from its arguments alone is here: no files, no Python, no random numbers, no variables. tf.keras of
-TensorFlow 1.14 to 2.3 writes one operator instead, TensorFlowOpLayer, as a NodeDef with the inputs that are constants.
+Keras 2.4 to 2.15 write `x + 1` or `tf.reshape(x, …)` as a TFOpLambda layer with the function's name and arguments. Only
+functions that compute from their arguments alone are listed here: no files, no Python, no random numbers, no variables.
+tf.keras of TensorFlow 1.14 to 2.3 writes a single operator instead, TensorFlowOpLayer, as a NodeDef with its constant
+inputs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ ALLOWED = _allowed()
 
 
 def tensorflow_function() -> Any:
-    """Return a layer that applies the function of TensorFlow with a name; raises `ValueError` for one not allowed."""
+    """Return a layer that applies the TensorFlow function of a given name; raises `ValueError` for one not allowed."""
     import keras
     import tensorflow as tf
 
@@ -82,19 +83,19 @@ def tensorflow_function() -> Any:
 
 
 def operator_problem(node: Any) -> str:
-    """Return why the operator of a TensorFlowOpLayer may not be run, or nothing."""
+    """Return why the operator of a TensorFlowOpLayer may not be run, or ""."""
     operator = _node(node).get("op")
     return "" if isinstance(operator, str) and not refused(operator) else str(operator)
 
 
 def _node(node: Any) -> dict[str, Any]:
-    """Return a NodeDef, which some versions write as text within the text."""
+    """Return a NodeDef, which some versions store as text inside the text."""
     found = json.loads(node) if isinstance(node, str) else node
     return found if isinstance(found, dict) else {}
 
 
 def tensorflow_operator() -> Any:
-    """Return a layer that applies one operator of TensorFlow; raises `ValueError` for one not allowed."""
+    """Return a layer that applies one TensorFlow operator; raises `ValueError` for one not allowed."""
     import keras
     import tensorflow as tf
     from google.protobuf import json_format
@@ -118,7 +119,7 @@ def tensorflow_operator() -> Any:
 
 
 def _run_operator(tf: Any, node: Any, values: list[Any]) -> Any:
-    """Return what an operator makes of its inputs, in order, with the attributes of its NodeDef."""
+    """Return the result of an operator on its inputs, in order, with the attributes of its NodeDef."""
     from tensorflow.python.framework import op_def_registry
 
     definition, left, given = op_def_registry.get(node.op), iter(values), dict[str, Any]()
@@ -139,7 +140,7 @@ def _attribute(tf: Any, value: Any) -> Any:
 
 
 def _argument(form: Any, tensors: list[Any]) -> Any:
-    """Return an argument as the function takes it: dicts in a file are tensors, slices and `...`."""
+    """Return an argument for the function: dicts in a file stand for tensors, slices and `...`."""
     if isinstance(form, list):
         return [_argument(item, tensors) for item in form]
     if isinstance(form, dict):

@@ -1,32 +1,34 @@
-"""Functions and layers of Keras 1 and 2 whose arithmetic Keras 3 has changed, as objects of Keras 3.
+"""Functions and layers of Keras 1 and 2 whose arithmetic Keras 3 changed, as Keras 3 objects.
 
-`keras_two.py` puts their names into a configuration. Only the loading of such a file knows these names.
+`keras_two.py` writes their names into a configuration. Only the loader of such a file knows these names.
 """
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
 from .keras_two_functions import TENSORFLOW_FUNCTION, TENSORFLOW_OPERATOR, tensorflow_function, tensorflow_operator
 
 HARD_SIGMOID = "hard_sigmoid_of_keras_two"
-"""The name of the function itself, because layers such as Bidirectional write their parts and read them again."""
+"""The name of the function itself, because layers such as Bidirectional serialize their parts and read them again."""
 FUSED_BATCH_NORMALIZATION = "convert>FusedBatchNormalization"
 HOLDING_BIDIRECTIONAL = "convert>HoldingBidirectional"
 CORNER_UPSAMPLING = "convert>CornerUpSampling2D"
 ANY_THRESHOLD = "convert>AnyThresholdReLU"
+LOCALLY_CONNECTED = {name: f"convert>{name}" for name in ("LocallyConnected1D", "LocallyConnected2D")}
 MERGES = {
     name: f"convert>Strict{name}"
     for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
 }
 
 MIN_FUSED_EPSILON = 1.001e-5
-"""The least epsilon of cuDNN: `tf.nn.fused_batch_norm` raised a smaller one to it, on every device."""
+"""The least epsilon of cuDNN: `tf.nn.fused_batch_norm` raised smaller ones to it, on every device."""
 
 
 def custom_objects() -> dict[str, Any]:
-    """Return the objects by the names that a translated configuration has for them."""
+    """Return the objects by their names in a translated configuration."""
     return {
         HARD_SIGMOID: hard_sigmoid_of_keras_two,
         FUSED_BATCH_NORMALIZATION: _fused_batch_normalization(),
@@ -35,19 +37,20 @@ def custom_objects() -> dict[str, Any]:
         ANY_THRESHOLD: _any_threshold_relu(),
         TENSORFLOW_FUNCTION: tensorflow_function(),
         TENSORFLOW_OPERATOR: tensorflow_operator(),
+        **{place: _locally_connected(name) for name, place in LOCALLY_CONNECTED.items()},
         **{MERGES[name]: _strict_merge(name) for name in MERGES},
     }
 
 
 def hard_sigmoid_of_keras_two(x: Any) -> Any:
-    """Return clip(0.2 x + 0.5, 0, 1), where Keras 3 has clip(x / 6 + 0.5, 0, 1)."""
+    """Return clip(0.2 x + 0.5, 0, 1); Keras 3 has clip(x / 6 + 0.5, 0, 1)."""
     from keras import ops
 
     return ops.clip(x * 0.2 + 0.5, 0.0, 1.0)
 
 
 def _fused_batch_normalization() -> Any:
-    """Return a BatchNormalization that raises its epsilon where TensorFlow up to 2.11 ran the fused operator."""
+    """Return a BatchNormalization that raises its epsilon where TensorFlow up to 2.11 used the fused operator."""
     import keras
 
     class FusedBatchNormalization(keras.layers.BatchNormalization):
@@ -66,7 +69,7 @@ def _fused_batch_normalization() -> Any:
 
 
 def _holding_bidirectional() -> Any:
-    """Return a Bidirectional whose sequences hold the output before a masked step, where Keras 3 has zeros."""
+    """Return a Bidirectional whose sequences keep the output before a masked step; Keras 3 returns zeros."""
     import keras
 
     class HoldingBidirectional(keras.layers.Bidirectional):
@@ -95,8 +98,55 @@ def _corner_upsampling() -> Any:
     return CornerUpSampling2D
 
 
+def _locally_connected(name: str) -> Any:
+    """Return a convolution of one or two dims that has kernels of its own at each place, without padding."""
+    import keras
+    import tensorflow as tf
+
+    class LocallyConnected(keras.layers.Layer):
+        def __init__(self, filters: int, kernel_size: list[int], **config: Any) -> None:
+            self.filters, self.window = filters, list(kernel_size)
+            self.strides = list(config.pop("strides", [1] * len(self.window)))
+            self.first = config.pop("data_format", None) == "channels_first"
+            self.activation = keras.activations.get(config.pop("activation", None))
+            self.use_bias = config.pop("use_bias", True)
+            super().__init__(**config)
+
+        def build(self, input_shape: Any) -> None:
+            sizes = input_shape[2:] if self.first else input_shape[1:-1]
+            channels = input_shape[1 if self.first else -1]
+            counts = [(n - k) // s + 1 for n, k, s in zip(sizes, self.window, self.strides, strict=True)]
+            places, taken = math.prod(counts), math.prod(self.window) * channels
+            self.kernel = self.add_weight(shape=(places, taken, self.filters), name="kernel")
+            self.bias = self.add_weight(shape=(*counts, self.filters), name="bias") if self.use_bias else None
+            self.counts, self.channels = counts, channels
+
+        def call(self, inputs: Any) -> Any:
+            last = range(2, len(inputs.shape))
+            x = tf.transpose(inputs, (0, *last, 1)) if self.first else inputs
+            kernel = tf.convert_to_tensor(self.kernel)
+            if self.first:  # the kernel's rows begin with the channels
+                rows = tf.reshape(kernel, (kernel.shape[0], self.channels, -1, self.filters))
+                kernel = tf.reshape(tf.transpose(rows, (0, 2, 1, 3)), kernel.shape)
+            flat = len(self.window) == 1
+            window, strides = ((1, *self.window), (1, *self.strides)) if flat else (self.window, self.strides)
+            patches = tf.image.extract_patches(
+                x[:, None] if flat else x, (1, *window, 1), (1, *strides, 1), (1, 1, 1, 1), "VALID"
+            )
+            rows = tf.reshape(patches, (-1, kernel.shape[0], kernel.shape[1]))
+            y = tf.reshape(tf.einsum("bpk,pkf->bpf", rows, kernel), (-1, *self.counts, self.filters))
+            if self.first:
+                y = tf.transpose(y, (0, len(y.shape) - 1, *range(1, len(y.shape) - 1)))
+            if self.bias is not None:  # Keras 2 reshaped it for channels first, instead of transposing it
+                y += tf.reshape(self.bias, (self.filters, *self.counts)) if self.first else self.bias
+            return self.activation(y)
+
+    LocallyConnected.__name__ = name
+    return LocallyConnected
+
+
 def _any_threshold_relu() -> Any:
-    """Return a ReLU whose threshold may be below zero."""
+    """Return a ReLU whose threshold may be negative."""
     import keras
 
     class AnyThresholdReLU(keras.layers.ReLU):
@@ -108,16 +158,16 @@ def _any_threshold_relu() -> Any:
 
 
 def _strict_merge(name: str) -> Any:
-    """Return a merging layer whose mask keeps what all inputs keep: in Keras 3 it is what any input keeps.
+    """Return a merging layer that keeps a step if the masks of all inputs keep it; Keras 3 keeps it if any mask does.
 
-    Of inputs without a mask Keras 2 keeps everything, where Keras 3 drops the masks of the others too.
+    An input without a mask keeps every step in Keras 2. In Keras 3 it makes the layer drop the other masks as well.
     """
     import keras
 
     class StrictMerge(getattr(keras.layers, name)):  # type: ignore[misc]
         def __init__(self, **config: Any) -> None:
             super().__init__(**config)
-            # One layer with a name of its own: operations would be named like layers of the file.
+            # A single layer with its own name: operations would be named like layers of the file.
             self.joined_mask = _joined_mask()(getattr(self, "axis", None), name=f"{self.name}_mask")
 
         def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
@@ -130,7 +180,7 @@ def _strict_merge(name: str) -> Any:
 
 
 def _joined_mask() -> Any:
-    """Return a layer that makes one mask of those that are present: of a concatenation if it has an axis."""
+    """Return a layer that joins the existing masks into one; with an axis, by concatenation."""
     import keras
     from keras import ops
 
@@ -138,7 +188,7 @@ def _joined_mask() -> Any:
         def __init__(self, axis: int | None, **config: Any) -> None:
             super().__init__(**config)
             self.axis = axis
-            self.supports_masking = True  # inputs may have some
+            self.supports_masking = True  # its inputs may have masks
 
         def compute_mask(self, inputs: Any, previous_mask: Any) -> None:
             return None

@@ -1,4 +1,4 @@
-"""Keras archives that Keras 2.12 and its successors wrote on Windows, with `\\` between the parts of names."""
+"""Reads Keras archives written on Windows by Keras 2.12 and later, with `\\` between the parts of names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from convert.files.archives import open_archive
 
 
 def with_slashes(path: Path) -> io.BytesIO | Path:
-    """Return an archive in memory with `/` for each `\\` in the names of weights, or the path without any.
+    """Return an archive in memory with `/` for each `\\` in the names of weights, or the path if there is none.
 
-    Raises `ValueError` where two names become one.
+    Raises `ValueError` if two names become equal.
     """
     with open_archive(path) as archive:
         members = {name: archive.open(name) for name in archive.namelist() if name.endswith(".h5")}
@@ -29,7 +29,7 @@ def with_slashes(path: Path) -> io.BytesIO | Path:
 
 
 def _weights(member: Any) -> bytes | None:
-    """Return an HDF5 file with `/` for each `\\`, which then stands for groups within groups; nothing without any."""
+    """Return the HDF5 file with `/` for each `\\` in the names, which creates groups; None if no name has a `\\`."""
     import h5py
 
     with h5py.File(member, "r") as file:

@@ -1,4 +1,4 @@
-"""Which kernels TensorFlow takes on a processor, Eigen's or oneDNN's: both, where an artefact is held to its source."""
+"""Selects TensorFlow's CPU kernels, Eigen's or oneDNN's; an artefact is compared with its source under both."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ from itertools import islice
 from pathlib import Path
 
 from convert.errors import ConvertError
-from convert.source import Source
+from convert.request.source import Source
 
 from .graph_signature import meta_file
 
 _ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 
-# Operators as a GraphDef stores them: field 2 of a node, and how long the name is.
+# Operators as a GraphDef stores them: field 2 of a node, and the length of the name.
 _DEPARTING = re.compile(rb"\x12(?:\x0aQuantizeV2|\x0aDequantize|\x10QuantizedAvgPool)")
 _ONLY_ONEDNN = re.compile(rb"\x12.(?:_Quantized|QuantizedDepthwise|Quantized(?:Conv2D|MatMul)[A-Z])", re.S)
 
 
 def environment(source: Source) -> dict[str, str]:
-    """Eigen's kernels for graphs with operators on bytes that oneDNN's compute in another way, on any processor.
+    """Return settings that select Eigen's kernels for graphs with byte operators that oneDNN computes differently.
 
-    oneDNN's QuantizeV2 departs by a level from what TensorFlow documents, its QuantizedAvgPool rounds where Eigen's
-    cuts off, and it lacks a Dequantize of 32 bits, so that the graph fails. A verdict on the converted model must not
-    depend on which the processor at hand has by default. Left alone are graphs that only oneDNN has kernels for.
+    oneDNN's QuantizeV2 differs by one level from TensorFlow's documentation, its QuantizedAvgPool rounds where Eigen's
+    truncates, and it lacks a 32-bit Dequantize, so that the graph fails. The verdict must not depend on the default of
+    the processor at hand. Graphs that only oneDNN has kernels for get no settings.
     """
     return {_ONEDNN: "0"} if _has_operators(source, _DEPARTING) and not _has_operators(source, _ONLY_ONEDNN) else {}
 
 
 def onednn_by_default() -> bool:
-    """Whether TensorFlow takes oneDNN's kernels here: as the variable says, else where the processor has instructions
-    for products of bytes or bfloat16 (`IsMKLEnabled` in tensorflow/core/util/util.cc).
+    """Return whether TensorFlow uses oneDNN's kernels here.
+
+    This depends on the environment variable, or else on whether the processor has instructions for products of bytes or
+    bfloat16 (`IsMKLEnabled` in tensorflow/core/util/util.cc).
     """
     setting = os.environ.get(_ONEDNN, "")
     if setting in ("0", "1"):
@@ -48,9 +50,9 @@ def onednn_by_default() -> bool:
 
 
 def check_kernels() -> None:
-    """Raise `ConvertError` where TensorFlow, which is imported, has other kernels than it was asked for.
+    """Raise `ConvertError` if the imported TensorFlow uses other kernels than requested.
 
-    It lacks oneDNN on some machines; what it then does under both settings is the same.
+    On machines without oneDNN, both settings give the same kernels.
     """
     from tensorflow.python.util import _pywrap_util_port
 
@@ -65,26 +67,28 @@ def check_kernels() -> None:
 
 
 def is_imported() -> bool:
-    """Whether TensorFlow is in this process and has read its variables, other ones than a fork may be asked for."""
+    """Return whether TensorFlow is imported in this process and has read its variables, which a fork may need to
+    differ.
+    """
     return "tensorflow" in sys.modules
 
 
 def settings(source: Source) -> list[dict[str, str]]:
-    """Both kinds of kernels, the processor's choice first: another machine's may be the other.
+    """Return the settings for both kinds of kernels, the processor's default first; another machine may have the other.
 
-    Only oneDNN's for graphs that have operators which Eigen has no kernel for.
+    Returns only oneDNN's for graphs with operators that Eigen has no kernel for.
     """
     found = ["1"] if _has_operators(source, _ONLY_ONEDNN) else ["1", "0"] if onednn_by_default() else ["0", "1"]
     return [{_ONEDNN: value} for value in found]
 
 
 def _has_operators(source: Source, pattern: re.Pattern[bytes]) -> bool:
-    """Whether the graph in the file of `source` has an operator whose name is like `pattern`."""
+    """Return whether the graph in the file of `source` has an operator whose name matches `pattern`."""
     return count_operators(source, pattern, 1) == 1
 
 
 def count_operators(source: Source, pattern: re.Pattern[bytes], most: int) -> int:
-    """How many operators whose names are like `pattern` the graph in the file of `source` has, counted up to `most`."""
+    """Return how many operators in the graph of `source` have names that match `pattern`, counted up to `most`."""
     files = {"savedmodel": lambda path: path / "saved_model.pb", "frozen-graph": Path, "tf-meta": meta_file}
     if source.path is None or source.kind not in files:
         return 0

@@ -1,4 +1,4 @@
-"""Lookup tables that functions in memory hold on to: what is in them, and graphs that have them for nodes."""
+"""Lookup tables that functions in memory capture: their content, and graphs with nodes for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FINDING = ("LookupTableFind", "LookupTableFindV2")
 
 
 def captured_tables(concrete: Any) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Keys and values of each table that a ConcreteFunction captured, by the `id` of its handle."""
+    """Return keys and values of each table that a ConcreteFunction captured, by the `id` of its handle."""
     import tensorflow as tf
     from tensorflow.python.eager.context import eager_mode
 
@@ -33,7 +33,9 @@ def captured_tables(concrete: Any) -> dict[int, tuple[np.ndarray, np.ndarray]]:
 
 
 def _has_dtypes(handle: Any, keys: int, values: int) -> bool:
-    """Whether it is a table of these dtypes: looking nothing up is an error if not, exporting ends the process."""
+    """Return whether a table has these dtypes, by an empty lookup, which fails otherwise. Exporting the table would end
+    the process.
+    """
     import tensorflow as tf
 
     try:
@@ -45,7 +47,7 @@ def _has_dtypes(handle: Any, keys: int, values: int) -> bool:
 
 
 def insert_tables(graph: Any, tables: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[str]:
-    """Make tables of the nodes of `graph` that are called so; the operations that fill them, which run first."""
+    """Turn the nodes of `graph` with these names into tables; return the operations that fill them, which run first."""
     import tensorflow as tf
 
     fills = []

@@ -1,4 +1,4 @@
-"""Opens TensorFlow 1's checkpoints with their graph: variables restored, then frozen."""
+"""Opens TensorFlow 1 checkpoints with their graph: variables are restored, then frozen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import Unsupported
-from convert.options import Options
+from convert.request.options import Options
 
 from .graph_signature import defaulted_inputs, inference_nodes, meta_file, signature_tensor_names
 from .names import choose_signature
@@ -16,7 +16,7 @@ from .stateful import StatefulGraph, stateful_from_session
 
 
 def open_meta(path: Path, options: Options) -> tuple[Any, dict[str, str], dict[str, str]]:
-    """The frozen GraphDef of a `.meta` file or its folder, and the tensors that are its inputs and outputs, by name."""
+    """Return the frozen GraphDef of a `.meta` file or its folder, and its input and output tensors by name."""
     import tensorflow as tf
 
     with _restored_session(path, options) as (session, inputs, outputs):
@@ -28,14 +28,14 @@ def open_meta(path: Path, options: Options) -> tuple[Any, dict[str, str], dict[s
 
 
 def stateful_meta(path: Path, options: Options) -> StatefulGraph:
-    """The graph of a `.meta` file or its folder with its variables."""
+    """Return the graph of a `.meta` file or its folder with its variables."""
     with _restored_session(path, options) as (session, inputs, outputs):
         return stateful_from_session(session, inputs, outputs)
 
 
 @contextmanager
 def _restored_session(path: Path, options: Options) -> Iterator[tuple[Any, dict[str, str], dict[str, str]]]:
-    """A session with the variables restored, and the tensors that are inputs and outputs, by name."""
+    """Yield a session with restored variables, and the input and output tensors by name."""
     import tensorflow as tf
 
     v1, file = tf.compat.v1, meta_file(path)

@@ -1,4 +1,4 @@
-"""What the inputs and outputs of TensorFlow functions and Keras models are called, for readers and runners alike."""
+"""Names of inputs and outputs of TensorFlow functions and Keras models, for readers and runners alike."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from convert.errors import UsageError
 from convert.graph.metadata import state_output
 
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
-"""The operators that make a variable."""
+"""The operators that create a variable."""
 
 
 def keras_names(model: Any) -> tuple[list[str], list[str]]:
-    """Input and output names of a built Keras model: keys where these are dicts, else their layers."""
+    """Return input and output names of a built Keras model: keys if these are dicts, else the names of their layers."""
     inputs = _structure_names(getattr(model, "_inputs_struct", None), model.inputs)
     return distinct_names(
         _unique_names(inputs), _unique_names(_structure_names(getattr(model, "_outputs_struct", None), model.outputs))
@@ -28,7 +28,9 @@ def _structure_names(structure: Any, tensors: Sequence[Any]) -> list[str]:
 
 
 def function_names(concrete: Any) -> tuple[list[str], list[str]]:
-    """Input and output names of a ConcreteFunction: its arguments', and the keys (or `output_0` …) of its results."""
+    """Return input and output names of a ConcreteFunction: its arguments, and the keys (or `output_0` …) of its
+    results.
+    """
     captured = len(concrete.captured_inputs)
     tensors = concrete.inputs[: len(concrete.inputs) - captured]
     inputs = [_argument_name(t) for t in tensors]
@@ -39,7 +41,9 @@ def function_names(concrete: Any) -> tuple[list[str], list[str]]:
 
 
 def distinct_names(inputs: Collection[str], outputs: Collection[str]) -> tuple[list[str], list[str]]:
-    """The same names, with `_output` behind those of outputs that inputs have too: a graph has one value of a name."""
+    """Return the same names, with `_output` appended to outputs that have an input's name, because graph names are
+    unique.
+    """
     taken, renamed = {*inputs, *outputs}, []
     for name in outputs:
         if name in inputs:
@@ -51,13 +55,15 @@ def distinct_names(inputs: Collection[str], outputs: Collection[str]) -> tuple[l
 
 
 def tensor_names(inputs: Iterable[str], outputs: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What the ends of a graph without signature are called: as their tensors are, without `:0`, no two the same."""
+    """Return names for inputs and outputs of a graph without signature: their tensors' names without `:0`, made
+    unique.
+    """
     sides = ([name.partition(":")[0] for name in names] for names in (inputs, outputs))
     return distinct_names(*map(_unique_names, sides))
 
 
 def choose_signature(names: Sequence[str], wanted: str) -> str:
-    """The signature to run: the one asked for, `serving_default`, or the only one. Raises `UsageError`."""
+    """Return the signature to run: the requested one, `serving_default`, or the only one. Raises `UsageError`."""
     name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
     if name not in names:
         raise UsageError(f"no signature {wanted!r}", hint=f"signatures: {', '.join(names) or 'none'}")
@@ -65,7 +71,9 @@ def choose_signature(names: Sequence[str], wanted: str) -> str:
 
 
 def variable_names(nodes: Iterable[Any]) -> list[str]:
-    """The names of a graph's variables, in the order of its NodeDefs (or of what has their `name`, `op` and `attr`)."""
+    """Return the names of a graph's variables, in the order of its nodes: NodeDefs, or objects with `name`, `op` and
+    `attr`.
+    """
     found: dict[str, None] = {}
     for node in nodes:
         if node.op in VARIABLES:
@@ -77,16 +85,16 @@ def variable_names(nodes: Iterable[Any]) -> list[str]:
 
 
 def captured_variables(concrete: Any) -> dict[str, Any]:
-    """The variables that a ConcreteFunction holds on to, by names of their own, in the order of what it captured."""
+    """Return the variables that a ConcreteFunction captures, by unique names, in capture order."""
     by_handle = {id(v.handle): v for v in concrete.graph.variables}
     found = [by_handle[id(value)] for value in concrete.captured_inputs if id(value) in by_handle]
     return dict(zip(_unique_names(v.name.partition(":")[0] for v in found), found, strict=True))
 
 
 def state_inputs(variables: Iterable[str], taken: Collection[str]) -> dict[str, str]:
-    """The names of graph inputs for variables that the graph changes: of "lstm/rnn_state:0" it is `lstm_rnn_state`.
+    """Return graph input names for variables that the graph changes: "lstm/rnn_state:0" gives `lstm_rnn_state`.
 
-    Names that are `taken` by inputs and outputs get the suffix `_state`, those that come again a number.
+    Names in `taken` (inputs and outputs) get the suffix `_state`; repeated names get a number.
     """
     named: dict[str, str] = {}
     used = {*taken}
@@ -104,7 +112,7 @@ def state_inputs(variables: Iterable[str], taken: Collection[str]) -> dict[str, 
 
 
 def _argument_name(tensor: Any) -> str:
-    """The name that the caller gave to an argument, which a placeholder keeps as an attribute."""
+    """Return the caller's name of an argument, which a placeholder keeps as an attribute."""
     try:
         return tensor.op.get_attr("_user_specified_name").decode()
     except ValueError:
@@ -117,7 +125,7 @@ def _layer_name(tensor: Any) -> str:
 
 
 def _flatten_structure(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
-    """The tensors in nested containers in TensorFlow's order: dicts by sorted keys."""
+    """Return the tensors in nested containers in TensorFlow's order: dicts by sorted keys."""
     if isinstance(value, Mapping):
         return [leaf for key in sorted(value) for leaf in _flatten_structure(value[key], (*path, key))]
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -126,7 +134,7 @@ def _flatten_structure(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[tup
 
 
 def _unique_names(names: Iterable[str]) -> list[str]:
-    """`names` with `_1`, `_2` … behind those that come again."""
+    """Return `names` with `_1`, `_2` … appended to repeated ones."""
     wanted = list(names)
     taken, seen, found = set(wanted), set[str](), []
     for name in wanted:

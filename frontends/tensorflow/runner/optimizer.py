@@ -1,23 +1,23 @@
-"""What of TensorFlow's optimizer is left out where it takes the square of what a graph is long."""
+"""Disables a part of TensorFlow's optimizer whose time is quadratic in the length of a graph."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from convert.source import Source
+from convert.request.source import Source
 
 from .kernels import count_operators
 
 _PAIRS = re.compile(rb"\x12(?:\x03Neg|\x04Conj|\x06Invert|\x0aReciprocal|\x0aLogicalNot)")
 _MANY = 2000
-"""Of them in a chain of twice this, 2 s go by; models have some hundred."""
+"""Number of such nodes: a chain of twice as many takes 2 s; models have some hundred."""
 
 
 def keep_optimizer_short(source: Source) -> None:
-    """Leave the rewriting of arithmetic out where it would look for pairs of inverses in a chain of thousands.
+    """Disable the rewriting of arithmetic if it would search for pairs of inverses in a chain of thousands of nodes.
 
-    20,000 Neg take it three minutes. What two of them give is the same with it and without.
+    20,000 Neg take three minutes. The result of each pair is the same without it.
     """
     import tensorflow as tf
 
@@ -26,7 +26,7 @@ def keep_optimizer_short(source: Source) -> None:
 
 
 def session_config() -> Any:
-    """The configuration of a session, which does not go by what is set for functions."""
+    """Return a session configuration; sessions ignore what is set for functions."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto()

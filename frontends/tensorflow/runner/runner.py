@@ -13,10 +13,10 @@ import numpy as np
 
 from convert.errors import Unsupported, UsageError
 from convert.extras import install_command
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.start_tensorflow import import_tensorflow
 
-from ..common.start_tensorflow import import_tensorflow
 from ..graph.lookup_tables import FILLING
 from .allowed import check_file
 from .complex_pairs import fed_array, with_pairs
@@ -37,8 +37,8 @@ from .stateful import (
 )
 
 if TYPE_CHECKING:
-    from convert.runners.generation import EncoderGeneration, Generation, Step
-    from convert.runners.trace import Trace
+    from convert.runtimes.generation import EncoderGeneration, Generation, Step
+    from convert.runtimes.trace import Trace
 
 __all__ = [
     "KINDS",
@@ -65,15 +65,15 @@ KINDS = (
 )
 
 PROGRAMS = ("keras-h5",)
-"""HDF5 files are walked through in a process of their own, before they are loaded."""
+"""HDF5 files are checked in their own process before they are loaded."""
 
 
 @dataclass(frozen=True)
 class RunnableModel:
-    """An opened model: `call` runs it as deployed, `freeze` gives its graph for a run in float64.
+    """An opened model: `call` runs it as deployed, `freeze` returns its graph for a run in float64.
 
-    `stateful` is its graph with its variables, for feeds that say what these hold, and `changes` says that it changes
-    some: no constant can stand for these, and a call would leave the user's model another one.
+    `stateful` is its graph with variables, for feeds that set them. `changes` says whether it changes some: these
+    cannot be constants, and a call would modify the user's model.
     """
 
     call: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -84,7 +84,7 @@ class RunnableModel:
 
 
 def available() -> str:
-    """Empty if TensorFlow is installed, else what is missing."""
+    """Return an empty string if TensorFlow is installed, else what is missing."""
     return (
         ""
         if importlib.util.find_spec("tensorflow")
@@ -93,7 +93,7 @@ def available() -> str:
 
 
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]]]:
-    """Outputs by way of using the artefact, the first on all feeds, the others on the first."""
+    """Return outputs for each way of using the artefact: the first way on all feeds, other ways on the first feed."""
     from .as_used import KINDS as WITH_WAYS
     from .as_used import run_ways
 
@@ -108,14 +108,14 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
     except UsageError:
         if source.kind != "savedmodel":
             raise
-    # Feeds that tell what variables hold: no way of using the file takes them.
+    # The file's users cannot set its variables, so no way of using it accepts such feeds.
     return {"": run_stateful(stateful_from_saved_model(source.file, options), feeds, precision="float32")}
 
 
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each dict of inputs.
+    """Return outputs by name for each dict of inputs.
 
-    Raises `Unsupported` where an operator cannot be widened, `UnsafeInput` for one that may do more than compute.
+    Raises `Unsupported` if an operator cannot be widened, and `UnsafeInput` for one that may do more than compute.
     """
     check_file(source, options)
     import_tensorflow()
@@ -139,8 +139,8 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
 def generate(
     source: Source, how: Generation | EncoderGeneration, prompt: Mapping[str, np.ndarray], options: Options
 ) -> dict[str, np.ndarray]:
-    """Greedy generation, as `generate_by_steps` says; of a SavedModel by its signature."""
-    from convert.runners.generation import generate_by_steps
+    """Generate greedily, as `generate_by_steps` does; for a SavedModel by its signature."""
+    from convert.runtimes.generation import generate_by_steps
 
     import_tensorflow()
     check_kernels()
@@ -154,7 +154,7 @@ def generate(
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
-    """One run of the graph in float64, with a summary of every tensor."""
+    """Return one run of the graph in float64, with a summary of every tensor."""
     check_file(source, options)
     import_tensorflow()
     from .float64 import widen_graph
@@ -168,7 +168,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
 
 
 def _concrete_runnable(concrete: Any, inputs: Sequence[str], outputs: Sequence[str], call: Any = None) -> RunnableModel:
-    """A runnable around a ConcreteFunction; `call` takes positional tensors and returns a flat list."""
+    """Return a RunnableModel around a ConcreteFunction; `call` takes positional tensors and returns a flat list."""
 
     def run_one(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         import tensorflow as tf
@@ -191,7 +191,7 @@ def _concrete_runnable(concrete: Any, inputs: Sequence[str], outputs: Sequence[s
 
 
 def _frozen_with_tables(concrete: Any, constant: Any, inputs: Sequence[str], outputs: Mapping[str, str]) -> FrozenGraph:
-    """What a function captured beside variables is left among the inputs behind its own: tables."""
+    """Return the frozen graph; captured values other than variables (tables) become inputs after its own."""
     graph, tables = constant.graph.as_graph_def(), captured_tables(concrete)
     captured = [tables.get(id(v)) for v in concrete.captured_inputs if v.dtype.name == "resource" and id(v) in tables]
     rest = [t.op.name for t in constant.inputs[len(inputs) :]]
@@ -267,12 +267,12 @@ def _saved_model_runnable(source: Source, options: Options) -> RunnableModel:
 
     try:
         loaded = tf.saved_model.load(str(source.file))
-    except Exception:  # revival fails on some older models, whose graph runs all the same
+    except Exception:  # loading objects fails for some older models, whose graph still runs
         return _revived_by_session(source.file, options)
     name = choose_signature(list(loaded.signatures), options.signature)
     concrete = loaded.signatures[name]
     if any(s.name and s.name.removesuffix(":0") not in concrete.structured_input_signature[1] for s in options.inputs):
-        return _revived_by_session(source.file, options)  # no call takes what the signature does not name
+        return _revived_by_session(source.file, options)  # no call takes inputs outside the signature
     outputs = sorted(concrete.structured_outputs)
     called = dict(zip(outputs, distinct_names(list(concrete.structured_input_signature[1]), outputs)[1], strict=True))
 
@@ -283,9 +283,9 @@ def _saved_model_runnable(source: Source, options: Options) -> RunnableModel:
         )
         return with_pairs({called[key]: np.asarray(found[key]) for key in outputs})
 
-    # Both hold on to `loaded`: a signature alone does not keep its variables.
+    # Both closures keep `loaded` alive, because a signature alone does not keep its variables.
     freeze = partial(_frozen_signature, loaded.signatures[name], list(called.values()))
-    if concrete.graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS):  # which are not in the signature
+    if concrete.graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS):  # these are not in the signature
         freeze = partial(_frozen_by_session, source.file, options)
     stateful = partial(stateful_from_saved_model, source.file, options)
     inputs = concrete.structured_input_signature[1]
@@ -298,7 +298,7 @@ def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> FrozenGraph:
     constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
     specs = concrete.structured_input_signature[1]
     inputs = {}
-    # Arguments by keyword are passed in the order of their names, where the placeholders' own names do not tell.
+    # Keyword arguments are passed in the order of their names if the placeholders' own names do not show them.
     order = sorted(specs) if len(specs) == len(constant.inputs) else [""] * len(constant.inputs)
     for key, tensor in zip(order, constant.inputs, strict=True):
         name = tensor.name.partition(":")[0]
@@ -309,7 +309,7 @@ def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> FrozenGraph:
 
 
 def _argument_key(name: str, specs: Mapping[str, Any]) -> str:
-    """The argument that a placeholder is called after, else nothing."""
+    """Return the argument that a placeholder is named after, else ""."""
     if name in specs:
         return name
     return next((k for k, spec in specs.items() if spec.name == name or k.replace(":", "_") == name), "")
@@ -376,7 +376,7 @@ def _graph_runnable(graph: Any, options: Options) -> RunnableModel:
     from .graph_signature import complete_fused_attributes, signature_tensor_names
 
     inputs, outputs = signature_tensor_names(graph, [s.name for s in options.inputs if s.name], options.outputs)
-    # A session filled the tables before the graph was stored: the reader takes what constants fill them with.
+    # A session filled the tables before the graph was stored, so the reader uses the constants that fill them.
     first = [node.name for node in graph.node if node.op in FILLING]
     return _frozen_runnable(FrozenGraph(complete_fused_attributes(graph), inputs, outputs, first))
 

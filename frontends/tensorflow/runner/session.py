@@ -18,7 +18,7 @@ Feeds = Sequence[Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class FrozenGraph:
-    """A GraphDef without variables, and the tensors in it that are the inputs and outputs, by name.
+    """A GraphDef without variables, and its input and output tensors by name.
 
     `first` are the operations that fill its tables.
     """
@@ -30,9 +30,9 @@ class FrozenGraph:
 
 
 def disable_optimizer(graph: Any) -> None:
-    """Calls bring the configuration that their functions are optimized with, whatever the session's is.
+    """Disable the optimizer in calls too, which have their own configuration, independent of the session's.
 
-    The optimizer divides by multiplying with a reciprocal in float32, for one: enough for another level of FakeQuant.
+    For example, the optimizer divides by multiplying with a reciprocal in float32, which can change a FakeQuant level.
     """
     import tensorflow as tf
 
@@ -44,7 +44,7 @@ def disable_optimizer(graph: Any) -> None:
 
 
 def run_graph(frozen: FrozenGraph, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
-    """Run a graph in a session of its own; in float64 without the optimizations that know float32 only."""
+    """Run a graph in its own session; in float64 without optimizations that know float32 only."""
     import tensorflow as tf
 
     config = session_config()

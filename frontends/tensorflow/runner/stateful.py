@@ -1,4 +1,4 @@
-"""Runs TensorFlow models whose variables change, with the values that a feed gives them: a call is a function then."""
+"""Runs TensorFlow models that change variables, starting from the values in a feed, so that a call is a function."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from convert.errors import UsageError
 from convert.graph.metadata import state_output
-from convert.options import Options
+from convert.graph.written_numbers import unrounded_number
+from convert.request.options import Options
 
-from ..common.decimal_constants import unrounded_number
 from ..graph.refused import CHANGES
 from .complex_pairs import fed_array, with_pairs
 from .graph_signature import defaulted_inputs
@@ -23,10 +23,10 @@ from .optimizer import session_config
 
 @dataclass(frozen=True)
 class StatefulGraph:
-    """A GraphDef with its variables: `inputs` and `outputs` are tensors by name, `effects` nodes that run beside them.
+    """A GraphDef with its variables: `inputs` and `outputs` are tensors by name, `effects` are nodes that also run.
 
-    `variables` are nodes with what they hold, by the variable's name; a node that is a resource from outside, as
-    captured ones are, stands for a variable that is still to be made.
+    `variables` maps names to nodes and their content. A node that is a captured resource represents a variable that is
+    created later.
     """
 
     graph: Any
@@ -39,10 +39,9 @@ class StatefulGraph:
 def run_stateful(
     model: StatefulGraph, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str
 ) -> list[dict[str, np.ndarray]]:
-    """The outputs of each call, and behind them what the variables that the feed names hold after it.
+    """Return the outputs of each call, followed by the content after it of the variables that the feed names.
 
-    Every call starts with the values that were saved, or those in the feed. Raises `UsageError` for an input that the
-    model does not have.
+    Every call starts from the saved values, or those in the feed. Raises `UsageError` for an unknown input.
     """
     import tensorflow as tf
 
@@ -75,7 +74,7 @@ def run_stateful(
 
 
 def _state_variables(model: StatefulGraph) -> dict[str, str]:
-    """The variables by the names that their graph inputs have."""
+    """Return the variables by the names of their graph inputs."""
     named = state_inputs(model.variables, [*model.inputs, *model.outputs])
     return {name: variable for variable, name in named.items()}
 
@@ -94,7 +93,7 @@ class _SessionVariable:
 
 
 def _import_graph(graph_def: Any, model: StatefulGraph, graph: Any, wide: bool) -> dict[str, _SessionVariable]:
-    """Import the graph, and make what assigns to its variables and reads them."""
+    """Import the graph, and add nodes that assign to its variables and read them."""
     import tensorflow as tf
 
     raw, v1 = tf.raw_ops, tf.compat.v1
@@ -126,7 +125,7 @@ def _import_graph(graph_def: Any, model: StatefulGraph, graph: Any, wide: bool) 
 
 
 def stateful_from_session(session: Any, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> StatefulGraph:
-    """The graph of a session in which the variables have been restored."""
+    """Return the graph of a session in which the variables have been restored."""
     graph = session.graph.as_graph_def()
     handles = {n.name: n for n in graph.node if n.op in ("VarHandleOp", "VariableV2", "Variable")}
     variables: dict[str, tuple[str, np.ndarray]] = {}
@@ -139,7 +138,7 @@ def stateful_from_session(session: Any, inputs: Mapping[str, str], outputs: Mapp
 
 
 def _variable_content(session: Any, node: Any) -> np.ndarray | None:
-    """What a variable holds, or None for one that was never given a value."""
+    """Return the content of a variable, or None if it was never assigned."""
     import tensorflow as tf
 
     tensor = session.graph.get_tensor_by_name(f"{node.name}:0")
@@ -153,7 +152,7 @@ def _variable_content(session: Any, node: Any) -> np.ndarray | None:
 
 
 def stateful_from_saved_model(folder: Path, options: Options) -> StatefulGraph:
-    """The graph of one signature of a SavedModel, loaded by a session."""
+    """Return the graph of one signature of a SavedModel, loaded by a session."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -169,13 +168,13 @@ def stateful_from_saved_model(folder: Path, options: Options) -> StatefulGraph:
 
 
 def changes_variables(concrete: Any) -> bool:
-    """Whether a ConcreteFunction, or a function that it holds, changes a variable."""
+    """Return whether a ConcreteFunction, or a function in it, changes a variable."""
     graph = concrete.graph.as_graph_def()
     return any(n.op in CHANGES for nodes in (graph.node, *(f.node_def for f in graph.library.function)) for n in nodes)
 
 
 def stateful_from_function(concrete: Any, inputs: Sequence[str], outputs: Sequence[str]) -> StatefulGraph:
-    """The graph of a ConcreteFunction; what it captured beside variables becomes constants."""
+    """Return the graph of a ConcreteFunction; captured values other than variables become constants."""
     import tensorflow as tf
 
     graph = concrete.graph.as_graph_def()

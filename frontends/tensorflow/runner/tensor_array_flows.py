@@ -1,4 +1,4 @@
-"""The flows of TensorFlow 1's TensorArrays: float32 scalars that order what is done, and are never computed."""
+"""The flows of TensorFlow 1's TensorArrays: float32 scalars that only order operations and are never computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HANDING_ON = ("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch")
 
 
 def flow_nodes(nodes: Sequence[Any]) -> set[str]:
-    """The names of the NodeDefs that hand on a flow; they keep its dtype where numbers are widened."""
+    """Return the names of NodeDefs that pass on a flow; they keep its dtype when others are widened."""
     tensors = {f"{n.name}:1" if n.op == "TensorArrayV3" else n.name for n in nodes if n.op in _MAKING}
     found: set[str] = set()
     while True:

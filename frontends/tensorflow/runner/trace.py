@@ -1,4 +1,4 @@
-"""Runs a TensorFlow graph once in float64, fetching every floating tensor that its outputs need."""
+"""Runs a TensorFlow graph once in float64, and fetches every floating-point tensor that its outputs need."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Location
-from convert.runners.trace import Trace, TraceStep, summarize
+from convert.runtimes.trace import Trace, TraceStep, summarize
 
 from .complex_pairs import fed_array
 
-# Of a branch that is not taken, control flow of TensorFlow 1 has no value to fetch.
+# TensorFlow 1 control flow has no value to fetch in a branch that is not taken.
 _DEAD = frozenset({"Switch", "RefSwitch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
 _ENDS = frozenset({"Const", "Placeholder", "NoOp"})
 
 
 def trace_graph(frozen: Any, feed: Mapping[str, np.ndarray]) -> Trace:
-    """The trace of one run of a frozen, widened graph (`tensorflow_graph.Frozen`); a value is a tensor's name."""
+    """Return the trace of one run of a frozen, widened graph (`tensorflow_graph.Frozen`), by tensor name."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto()

@@ -1,4 +1,4 @@
-"""Complex tensors: at the boundary, where they are pairs of real ones, and in arithmetic; the judge is TensorFlow."""
+"""Complex tensors at the boundary, where they are pairs of real numbers, and in arithmetic, against TensorFlow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def numbers(rows: int, dtype: Any = np.complex64) -> np.ndarray:
-    """Every quadrant, and both axes."""
+    """Return numbers in every quadrant and on both axes."""
     z = np.random.default_rng(rows).normal(size=(rows, 5, 2)).view(np.complex128)[..., 0]
     z[0, :4] = 2, -3, 0.5j, -1j
     return z.astype(dtype)
@@ -84,7 +84,7 @@ def test_the_dims_of_a_complex_input_are_named_as_those_of_a_real_one() -> None:
 
 @pytest.mark.slow
 def test_a_saved_model_of_complex_numbers_is_a_target_too(tmp_path: Path) -> None:
-    """Called by name and run in a session, with pairs for complex tensors as it is where it is the source."""
+    """It is called by name and run in a session, with complex tensors as pairs, as if it were the source."""
 
     def spectrum(x: Any, z: Any) -> Any:
         return {"whole": tf.signal.fft(tf.cast(x, tf.complex64) * z), "size": tf.abs(z)}

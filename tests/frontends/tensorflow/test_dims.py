@@ -1,4 +1,6 @@
-"""Names of dynamic dims that TensorFlow leaves open: right where sizes differ, one name where the graph joins them."""
+"""Names of dynamic dims that TensorFlow leaves unknown: correct for different sizes, and one name where the graph joins
+dims.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.tensorflow_helper import agrees, frontend, images, read, shapes
 
@@ -46,7 +48,7 @@ def tiled_in_a_loop(x: Any, y: Any) -> Any:
     return v1.while_loop(lambda i, a: i < 2, body, [0, x], [tf.TensorShape([]), tf.TensorShape([None, None])])[1]
 
 
-# What the sizes of x and y may be, and whether their first dims have one name.
+# Valid sizes of x and y, and whether their first dims have the same name.
 GRAPHS: dict[Callable[..., Any], tuple[list[tuple[int, int]], bool]] = {
     by_the_others_size: ([(6, 3), (4, 8), (2, 2)], False),
     a_sum_by_the_size_of_one: ([(3, 1), (1, 3), (3, 3)], True),
@@ -83,7 +85,7 @@ def test_sizes_that_differ(build: Callable[..., Any]) -> None:
 
 
 def text_encoder(*shape: int | None) -> Any:
-    """The parts of BERT that reshape one input by another's size, as its authors' code has them."""
+    """Return the parts of BERT that reshape one input by another's size, as in its authors' code."""
     with tf.Graph().as_default() as graph:
         ids, mask, segments = (v1.placeholder(tf.int32, shape, name=n) for n in ("ids", "mask", "segments"))
         size, length = (known or tf.shape(ids)[i] for i, known in enumerate(shape))
@@ -119,7 +121,7 @@ def test_the_users_names_stay() -> None:
 
 
 def test_an_output_may_be_called_as_a_node_inside_would_be() -> None:
-    """`a_1` is what the second value of the node `a` would be called."""
+    """The second value of the node `a` would be called `a_1`."""
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(tf.float32, [None, 4], name="x")
         first = tf.raw_ops.Softplus(features=x, name="a")
@@ -130,7 +132,7 @@ def test_an_output_may_be_called_as_a_node_inside_would_be() -> None:
 
 
 def test_linspace_finds_its_axis_among_constants() -> None:
-    """`tf.linspace` asks for the rank and compares it before it joins its ends."""
+    """`tf.linspace` queries the rank and compares it before it joins its ends."""
     function = tf.function(lambda x: x + tf.linspace(0.0, 1.0, 4), input_signature=[tf.TensorSpec([None, 4], name="x")])
     source = Source("tf-function-object", model=function.get_concrete_function())
     agrees(source, [{"x": np.ones((2, 4), np.float32)}])

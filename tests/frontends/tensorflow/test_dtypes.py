@@ -1,4 +1,4 @@
-"""Dtypes of TensorFlow graphs: what is float16, bfloat16, float64 or int64 is neither widened nor narrowed."""
+"""Dtypes of TensorFlow graphs: float16, bfloat16, float64 and int64 are neither widened nor narrowed."""
 
 from __future__ import annotations
 

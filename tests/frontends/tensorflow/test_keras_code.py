@@ -1,4 +1,4 @@
-"""Layers of the user's own in a Keras file: found in the files of `--code`, registered with Keras or not."""
+"""The user's own layers in a Keras file: found in the files of `--code`, registered with Keras or not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Twice(keras.layers.Layer):
 
 @pytest.fixture(params=["registered", "plain"])
 def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A Keras file with a layer of its own, and the script that defines it in another folder."""
+    """Write a Keras file with a custom layer, and the script that defines it in another folder."""
     name = f"own_{request.param}_layers"
     decorator = "@keras.saving.register_keras_serializable('mine')" if request.param == "registered" else ""
     (tmp_path / "code").mkdir()
@@ -42,7 +42,9 @@ def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_layers_are_found_in_a_file_of_code(name: str) -> None:
-    """Each hint is the next step; the file is executed only because the user names it, the model only with --trust."""
+    """Each hint gives the next step; the file is executed only because the user names it, the model only with
+    --trust.
+    """
 
     def told(*more: str) -> str:
         done = CliRunner().invoke(cli, [f"{name}.keras", "m.onnx", *more])

@@ -1,4 +1,4 @@
-"""What onnx's own reference says of the Keras backend's operators, where onnxruntime says something else or nothing."""
+"""Operators of the Keras backend compared with onnx's own reference, if onnxruntime is wrong or has no kernel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx.reference import ReferenceEvaluator
 
 import convert
 from convert.errors import BadInput
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.run_targets import run_target
 from tests.support.tensorflow_networks import close, image, shared
 
@@ -39,7 +39,7 @@ def test_a_query_that_may_attend_to_nothing_gives_zeros(tmp_path: Path) -> None:
 
 
 def test_corners_are_aligned_by_the_length_of_the_output() -> None:
-    """onnx's reference takes the length that the scale implies, 2.4 here; the operator's text and onnxruntime not."""
+    """onnx's reference uses the length that the scale implies, 2.4 here; the operator's text and onnxruntime do not."""
     from convert.semantics.interpolation import Interpolation, weight_matrix
 
     node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear",
@@ -60,7 +60,7 @@ def test_corners_are_aligned_by_the_length_of_the_output() -> None:
 
 
 def test_a_file_is_loaded_as_what_was_looked_at(tmp_path: Path, fixtures: Path) -> None:
-    """Keras takes for HDF5 what is called `.h5`, and HDF5 may lie within an archive."""
+    """Keras reads a file called `.h5` as HDF5, and an archive may contain HDF5."""
     from convert.frontends.tensorflow.runner.keras_archive import with_keras_model
 
     path = tmp_path / "model.h5"
@@ -71,7 +71,7 @@ def test_a_file_is_loaded_as_what_was_looked_at(tmp_path: Path, fixtures: Path) 
 
 
 def test_operations_in_hdf5_are_told_as_what_keras_does_not_load(tmp_path: Path) -> None:
-    """The mask of an Embedding is an operation, of which HDF5 says no more than the name."""
+    """The mask of an Embedding is an operation, for which HDF5 stores only the name."""
     x = keras.Input((6,), dtype="int32")
     y = keras.layers.LSTM(3)(keras.layers.Embedding(9, 4, mask_zero=True)(x))
     keras.Model(x, y).save(tmp_path / "m.h5")
@@ -85,7 +85,7 @@ def test_operations_in_hdf5_are_told_as_what_keras_does_not_load(tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_cells_with_relu_are_verified(kind: str, tmp_path: Path) -> None:
-    """onnxruntime's make numbers of NaN and of infinities, which is declared and no failure."""
+    """onnxruntime's cells turn NaN and infinities into numbers, which is declared and no failure."""
     inputs = keras.Input((None, 4), name="x")
     model = keras.Model(inputs, getattr(keras.layers, kind)(3, activation="relu", return_sequences=True)(inputs))
     report = convert.convert(model, "onnx", tmp_path / "model.onnx")
@@ -95,7 +95,7 @@ def test_cells_with_relu_are_verified(kind: str, tmp_path: Path) -> None:
 
 
 def test_the_inputs_of_a_keras_model_have_one_batch(tmp_path: Path) -> None:
-    """Of a state that a loop carries nothing else says so, and PyTorch found two sizes where it has to have one."""
+    """Nothing else relates the size of a loop's state to the batch, and PyTorch inferred two sizes instead of one."""
     x, s = keras.Input((4, 3), name="x"), keras.Input((5,), name="s")
     y = keras.layers.GRU(5, activation="relu", recurrent_activation="hard_sigmoid")(x, initial_state=s)
     model = keras.Model([x, s], y)

@@ -1,4 +1,6 @@
-"""Keras's layers and activations, one model each, against TensorFlow's own numbers, and the operators they become."""
+"""Keras's layers and activations, one model each, against TensorFlow's own numbers, and the operators that they
+become.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convert.source import Source
+from convert.request.source import Source
 from tests.support.keras_helper import keras, layers
 from tests.support.marks import slow
 from tests.support.tensorflow_helper import agrees, images, shapes
@@ -27,12 +29,12 @@ ACTIVATIONS = {
 
 
 def twice(make: Callable[[], Any]) -> Callable[[], list[Any]]:
-    """A layer that is called with one tensor for each of its arguments."""
+    """Return a layer called with one tensor for each of its arguments."""
     return lambda: [lambda x: make()(x, x)]
 
 
 def both(make: Callable[[], Any]) -> Callable[[], list[Any]]:
-    """A layer that is called with a list of two tensors."""
+    """Return a layer called with a list of two tensors."""
     return lambda: [lambda x: make()([x, x * 2.0])]
 
 

@@ -1,4 +1,4 @@
-"""Keras twins of the ten networks and families of keras.applications: .keras and SavedModel → ONNX, verified."""
+"""The ten networks in Keras, and families of keras.applications: .keras and SavedModel → ONNX, verified."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import onnx
 import pytest
 
 import convert
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.keras_helper import CLASSES, NETWORKS, create, size_of
 from tests.support.tensorflow_helper import agrees, images, rms, shapes
 
-# What the shared graph holds of the layers that matter, as it was read.
+# Counts of the important layers in the shared graph as it was read.
 EXPECTED: dict[str, dict[str, int]] = {
     "ResNet50": {"Conv": 53, "BatchNormalization": 53, "Gemm": 1},
     "VGG16": {"Conv": 13, "Gemm": 3},
@@ -37,7 +37,7 @@ EXPECTED: dict[str, dict[str, int]] = {
     "resnet18": {"Conv": 20, "BatchNormalization": 20, "Gemm": 1},
     "regnet": {"Conv": 16, "BatchNormalization": 16, "Gemm": 1},
 }
-# Networks without a batch norm in them keep their Transposes around LayerNormalization and attention.
+# Networks without a batch norm keep their Transposes around LayerNormalization and attention.
 CNNS = [n for n in EXPECTED if "ConvNeXt" not in n and n not in ("small_convnext", "vision_transformer")]
 QUICK = {"small_convnext", "vision_transformer", "resnet18"}
 
@@ -51,7 +51,7 @@ def test_graph(name: str) -> None:
     graph = agrees(Source("keras-object", model=model), feeds)
     counts = Counter(n.op_type for n in graph.graph)
     assert {k: counts[k] for k in EXPECTED[name]} == EXPECTED[name]
-    assert not {"Shape", "Gather", "Cast"} & set(counts)  # shape arithmetic is gone
+    assert not {"Shape", "Gather", "Cast"} & set(counts)  # the shape arithmetic is gone
     assert counts["Slice"] == sum(type(layer).__name__ == "Cropping2D" for layer in model.layers)
     assert all(v.shape is not None and None not in shapes(graph)[str(v.name)] for v in graph.graph.outputs)
     outputs = run(graph, feeds[0])
@@ -76,7 +76,7 @@ def test_saved_model_to_onnx(name: str, tmp_path: Path) -> None:
 
 
 def verified(source: Path, name: str, given: str, result: str) -> None:
-    """Converts with the verdict PASS, in float64 to 1e-9; names and the dynamic batch are the source's."""
+    """Assert that it converts with PASS, in float64 to 1e-9; names and the dynamic batch are the source's."""
     output = source.with_suffix(".onnx")
     report = convert.convert(source, "onnx", output, verify=True)
     assert report.verdict is not None

@@ -1,4 +1,4 @@
-"""Keras models that are classes with a `call` of their own, and Sequentials that have their inputs from a call."""
+"""Keras models that are classes with their own `call`, and Sequentials that get their inputs from a call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import convert
 from convert.errors import UsageError
-from convert.options import parse_input
-from convert.source import Source
+from convert.request.options import parse_input
+from convert.request.source import Source
 from tests.support.tensorflow_helper import images, read, shapes
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")

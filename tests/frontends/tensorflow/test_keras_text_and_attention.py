@@ -1,4 +1,4 @@
-"""Keras models of text, sequences and attention against Keras itself: what ONNX has of them, and what is refused."""
+"""Keras models of text, sequences and attention against Keras itself: their ONNX form, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 import convert
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.keras_helper import keras, layers
 from tests.support.tensorflow_helper import agrees, images, read, shapes
@@ -22,7 +22,7 @@ Feed = dict[str, np.ndarray]
 
 
 def weighted(model: Any) -> Any:
-    """The model with weights of a size that no path through it fades."""
+    """Return the model with weights large enough that every path affects the output."""
     chance = np.random.default_rng(0)
     for weight in model.weights:
         if "seed" not in weight.path and weight.dtype == "float32":
@@ -31,7 +31,7 @@ def weighted(model: Any) -> Any:
 
 
 def tokens(batch: int, length: int = 6) -> np.ndarray:
-    """Numbers of words, zeros behind the end of some rows and one in the middle."""
+    """Return token ids, with zeros at the end of some rows and one in the middle."""
     drawn = np.random.default_rng(batch).integers(1, 10, (batch, length)).astype(np.int32)
     drawn[0, length - 2 :] = 0
     drawn[-1, 1] = 0
@@ -42,13 +42,13 @@ def tokens(batch: int, length: int = 6) -> np.ndarray:
 
 
 def two(layer: Any, lengths: tuple[int | None, int | None] = (5, 6), **call: Any) -> Any:
-    """Queries and values of two inputs, through a layer that takes a list."""
+    """Return queries and values from two inputs, through a layer that takes a list."""
     q, v = keras.Input((lengths[0], 8), name="q"), keras.Input((lengths[1], 8), name="v")
     return keras.Model([q, v], layer([q, v], **call))
 
 
 def heads(layer: Any, lengths: tuple[int | None, int | None] = (5, 6), **call: Any) -> Any:
-    """The same through a layer that takes two arguments."""
+    """Return the same through a layer that takes two arguments."""
     q, v = keras.Input((lengths[0], 8), name="q"), keras.Input((lengths[1], 8), name="v")
     return keras.Model([q, v], layer(q, v, **call))
 
@@ -87,7 +87,7 @@ def test_attention(name: str) -> None:
 
 @pytest.mark.slow
 def test_attention_of_masked_text() -> None:
-    """The mask of an Embedding hides keys, and a row of padding alone sees all of them alike, as Keras has it."""
+    """The mask of an Embedding hides keys; a row of padding only attends to all of them equally, as in Keras."""
     x = keras.Input((6,), name="x", dtype="int32")
     y = layers.Embedding(10, 8, mask_zero=True)(x)
     y = layers.LayerNormalization()(layers.Add()([y, layers.MultiHeadAttention(2, 4)(y, y)]))
@@ -130,7 +130,7 @@ def test_recurrent(name: str) -> None:
 
 @pytest.mark.slow
 def test_state_that_is_kept_goes_in_and_out() -> None:
-    """A stateful layer changes the model: what it keeps from one call to the next is fed to the next, and agrees."""
+    """A stateful layer changes the model: its state after one call is fed to the next call, and agrees."""
     x = keras.Input(batch_shape=(2, 6, 5), name="x")
     model = weighted(keras.Model(x, layers.LSTM(4, stateful=True)(x)))
     graph = read(Source("keras-object", model=model))
@@ -158,7 +158,7 @@ def test_classifier_of_words() -> None:
 
 
 def test_vocabularies(tmp_path: Path) -> None:
-    """Strings to numbers and which of them there are."""
+    """Map strings to numbers, and encode which of them occur."""
     x = keras.Input((3,), name="x", dtype="string")
     numbers = layers.StringLookup(vocabulary=["red", "green", "blue"])(x)
     model = keras.Model(x, {"numbers": numbers, "ones": layers.CategoryEncoding(4, "multi_hot")(numbers)})
@@ -173,7 +173,7 @@ def test_vocabularies(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_vectorized_text(tmp_path: Path) -> None:
-    """Lower case, without punctuation, split at spaces: each mark is what StringSplit takes a text apart at."""
+    """Lower case, without punctuation, split at spaces: StringSplit splits a text at each mark."""
     layer = layers.TextVectorization(output_sequence_length=4)
     layer.adapt(["a man", "a plan"])
     x = keras.Input((1,), name="x", dtype="string")

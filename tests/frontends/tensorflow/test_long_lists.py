@@ -1,4 +1,4 @@
-"""Lists for dims, of more numbers than any tensor has dims, are refused before a rule goes over them."""
+"""Lists for dims with more numbers than any tensor has dims are refused before a rule iterates over them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_long_lists(operator: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operator", ["Mul", "ConcatV2"])
 def test_what_is_known_of_shapes_does_not_double_for_ever(operator: str, tmp_path: Path) -> None:
-    """Sixty squares of a batch without a size, and a list of sizes that each Concat makes twice as long."""
+    """Sixty squares of a batch of unknown size, and a list of sizes that each Concat doubles."""
     graph = tf.compat.v1.GraphDef()
     int32 = tf.int32.as_datatype_enum
     x = graph.node.add(op="Placeholder", name="x")

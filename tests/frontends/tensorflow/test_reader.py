@@ -17,8 +17,8 @@ from convert.backends.onnx.lower import lower
 
 import convert
 from convert.errors import BadInput, Unsupported, UsageError
-from convert.options import parse_input
-from convert.source import Source
+from convert.request.options import parse_input
+from convert.request.source import Source
 from tests.support.tensorflow_helper import agrees, images, read, shapes
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -50,8 +50,8 @@ def test_mnist(kind: str, file: str, output: str) -> None:
 
 def test_files_are_read_without_importing_tensorflow() -> None:
     code = (
-        "import sys, pathlib; from convert.frontends import tensorflow as f; from convert.source import Source;"
-        "from convert.options import Options; from convert.report import Report;"
+        "import sys, pathlib; from convert.frontends import tensorflow as f; from convert.request.source import Source;"
+        "from convert.request.options import Options; from convert.outcome.report import Report;"
         f"root = pathlib.Path({str(FIXTURES)!r});"
         "f.read(Source('savedmodel', root / 'mnist_cnn.savedmodel'), Options(), Report('convert'));"
         "f.read(Source('frozen-graph', root / 'mnist_cnn_frozen.pb'), Options(), Report('convert'));"
@@ -162,14 +162,14 @@ def test_signature_is_chosen_and_equal_names_are_told_apart(tmp_path: Path) -> N
 
 
 def test_changed_state_is_an_input_and_an_output(tmp_path: Path) -> None:
-    """More of it in test_state.py."""
+    """test_state.py tests this in detail."""
     source = Source("savedmodel", _module(tmp_path / "m"))
     x, state = read(source, signature="count").graph.inputs
     agrees(source, [{str(x.name): images(2, 3), str(state.name): images(3)}], signature="count")
 
 
 def test_what_tensorflow_can_no_longer_load(tmp_path: Path) -> None:
-    """An optimizer's slots at an object that is none any more, as older versions of Keras left them behind."""
+    """An optimizer's slot variables refer to a missing object, as in files of older Keras versions."""
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     file = _module(tmp_path / "m") / "saved_model.pb"

@@ -1,4 +1,4 @@
-"""Graphs made by TensorFlow 1.15 against what that version computed, and against TensorFlow 2 in float64."""
+"""Graphs made by TensorFlow 1.15 against the results of that version, and against TensorFlow 2 in float64."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from convert.frontends.tensorflow.runner import runner
 
 from convert.errors import BadInput, UsageError
-from convert.options import Options
 from convert.passes.to_float64 import widen_model
 from convert.reference import executor
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.tensorflow_helper import ROUNDING, agrees, read, rms
 
@@ -23,7 +23,7 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 FOLDER = Path(__file__).parents[3] / "fixtures" / "tensorflow1"
 META = FOLDER / "checkpoint" / "model.ckpt.meta"
 
-# What the loops and branches of each graph become; what is not named is not there.
+# Counts of Loop and If in each graph; operators that are not named do not occur.
 FROZEN: dict[str, dict[str, int]] = {
     "while_loop": {"Loop": 1},
     "cond": {"If": 2},
@@ -52,7 +52,7 @@ WITHOUT_DOUBLE = ("block_lstm", "block_lstm_lengths", "block_cells", "fused_conv
 
 
 def recorded(name: str) -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """Inputs and outputs of each run that was recorded."""
+    """Return inputs and outputs of each recorded run."""
     with np.load(FOLDER / "expected.npz") as file:
         rows: dict[str, dict[str, dict[str, np.ndarray]]] = {}
         for key in file.files:
@@ -63,7 +63,7 @@ def recorded(name: str) -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarra
 
 
 def holds(graph: Any, name: str) -> None:
-    """The graph gives what was recorded: the same dtypes and shapes, numbers to a few roundings."""
+    """Assert that the graph gives the recorded results: the same dtypes and shapes, numbers to a few roundings."""
     rows = recorded(name)
     assert rows
     for feed, expected in rows:
@@ -75,7 +75,7 @@ def holds(graph: Any, name: str) -> None:
                 continue
             assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
             if value.dtype.kind == "f":
-                # What TensorFlow 1.15 itself lost to rounding, told by the graph in float64.
+                # The rounding error of TensorFlow 1.15 itself, measured with the graph in float64.
                 exact = double(graph, feed)[key]
                 floor = max(rms(value - exact), ROUNDING * rms(exact))
                 assert rms(got[key] - exact) <= 4 * floor <= 4 * 64 * ROUNDING * rms(exact)
@@ -84,7 +84,7 @@ def holds(graph: Any, name: str) -> None:
 
 
 def double(graph: Any, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of the graph in float64, by the reference executor."""
+    """Return the outputs of the graph in float64, by the reference executor."""
     return executor.run(widen_model(graph), feed)
 
 
@@ -101,7 +101,7 @@ def test_frozen(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dynamic_lstm_lengths", "stacked_lengths"])
 def test_lengths_that_are_nothing_and_beyond_the_end(name: str) -> None:
-    """Nothing at all, and more than there is: the state that it starts with, and that of the last element."""
+    """A length of zero gives the initial state, and a length beyond the end gives the state of the last element."""
     feed = {**recorded(name)[0][0], "n": np.array([0, 9, 6], np.int32)}
     agrees(Source("frozen-graph", FOLDER / f"{name}.pb"), [feed])
 
@@ -111,7 +111,7 @@ def test_lengths_that_are_nothing_and_beyond_the_end(name: str) -> None:
 
 @pytest.mark.parametrize("path", [META, META.parent], ids=["file", "folder"])
 def test_meta(path: Path) -> None:
-    """A graph that trains, with its optimizer and stacks for gradients in the loop."""
+    """A training graph, with its optimizer and stacks for gradients in the loop."""
     graph = read(Source("tf-meta", path), outputs=("tail/probabilities",))
     holds(graph, "checkpoint")
     assert [n.op_type for n in graph.graph.all_nodes()].count("LSTM") == 1
@@ -130,7 +130,7 @@ def test_outputs_of_a_graph_that_trains_have_to_be_named() -> None:
 
 @pytest.mark.parametrize("resource", [False, True])
 def test_what_initializes_variables_is_no_output(resource: bool, tmp_path: Path) -> None:
-    """Kernels of an initializer, and a variable's start that is computed, feed nothing else."""
+    """Nodes of an initializer, and a variable's computed initial value, are read by nothing else."""
     with tf.Graph().as_default() as net, tf.compat.v1.Session(graph=net) as session:
         x = tf.compat.v1.placeholder(tf.float32, [None, 4], name="x")
         w = tf.compat.v1.get_variable("w", [4, 3], use_resource=resource)

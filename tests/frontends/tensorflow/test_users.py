@@ -1,4 +1,4 @@
-"""Models as users write them, whose parts each have tests elsewhere: dilated depthwise, TimeDistributed, lookups."""
+"""Models as users write them, whose parts have tests elsewhere: dilated depthwise, TimeDistributed, lookups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import convert
 from convert.errors import Unsupported, UsageError
-from convert.source import Source
+from convert.request.source import Source
 from tests.support.tensorflow_helper import agrees, images, read
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
@@ -33,7 +33,7 @@ def test_a_dilated_depthwise_convolution_of_any_size_keeps_its_groups() -> None:
 
 
 def test_time_that_is_left_open_is_folded_into_the_batch() -> None:
-    """Keras goes over as many steps as there are rows then; its eager mode is what is right."""
+    """For an unknown number of steps, Keras loops over as many as there are rows; its eager mode is right."""
     x = keras.Input((None, 6, 6, 2), name="frames")
     model = keras.Model(x, layers.TimeDistributed(layers.Conv2D(3, 3, activation="relu"))(x))
     frames = images(2, 5, 6, 6, 2)
@@ -45,7 +45,7 @@ def test_time_that_is_left_open_is_folded_into_the_batch() -> None:
 
 
 def test_lookups_of_a_keras_model(tmp_path: Path) -> None:
-    """Their tables are no variables; the float64 run of what is behind them has them, too."""
+    """Their tables are no variables; the float64 run of later nodes has them too."""
     words, numbers = keras.Input((3,), dtype="string", name="words"), keras.Input((2,), dtype="int64", name="numbers")
     places = layers.StringLookup(vocabulary=["red", "green"])(words)
     counts = layers.IntegerLookup(vocabulary=[3, 5], output_mode="multi_hot")(numbers)
@@ -103,7 +103,7 @@ def test_what_a_loop_leaves_over_is_no_output() -> None:
 
 
 def test_a_result_of_a_loop_with_a_name_is_an_output() -> None:
-    """Beside another output; a frozen graph reads its results from the While itself."""
+    """It is next to another output; a frozen graph reads its results from the While itself."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf.compat.v1.placeholder(tf.float32, [None, 3], name="x")
@@ -118,7 +118,7 @@ def test_a_result_of_a_loop_with_a_name_is_an_output() -> None:
 
 @pytest.mark.slow
 def test_texts_that_are_read_as_numbers_are_drawn_as_numbers(tmp_path: Path) -> None:
-    """Of other texts TensorFlow makes an error, at every size: nothing was verified, and so nothing written."""
+    """TensorFlow rejects other texts at every size; before, nothing could be verified, so nothing was written."""
 
     class Read(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])

@@ -1,4 +1,4 @@
-"""The rules for TensorFlow Lite's operators, one module a topic; importing this fills the table `rules.tflite_op`."""
+"""The rules of TensorFlow Lite's operators, one module per topic. Importing this package fills `rules.tflite_op`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes, slices, and elements moved about."""
+"""Shapes, slices, and operators that move elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ tflite_op.same(
 def reshape(
     g: Graph, x: ir.Value, shape: ir.Value | None = None, *, new_shape: Sequence[int] | None = None
 ) -> ir.Value:
-    """The input counts if it is a vector, else the option: [0] is a scalar in old files (kernels/reshape.cc)."""
+    """RESHAPE. The target is the input if that is a vector, else the option; in old files [0] means a scalar
+    (kernels/reshape.cc).
+    """
     if shape is None or (shape.shape is not None and len(shape.shape) != 1):
         if new_shape is None:
             raise Unsupported("a reshape to no vector of sizes, which TensorFlow Lite does not run")
@@ -48,7 +50,9 @@ def reshape(
 
 
 def _dropped_axis(source: Sequence[Dim], target: Sequence[Dim]) -> int | None:
-    """The dim of one element that `target` lacks: the second end of a convolution along one dim is a RESHAPE."""
+    """Return the dim of size 1 that `target` lacks, as in the RESHAPE after a 1-D convolution; None if there is
+    none.
+    """
     ones = (i for i, d in enumerate(source) if d == 1 and None not in target)
     return next((i for i in ones if [*source[:i], *source[i + 1 :]] == list(target)), None)
 
@@ -105,7 +109,9 @@ def strided_slice(
     shrink_axis_mask: int,
     offset: bool,
 ) -> ir.Value:
-    """With `offset`, ends are counted from where the begins are found (kernels/internal/strided_slice_logic.h)."""
+    """STRIDED_SLICE. With `offset`, ends are relative to the resolved begins
+    (kernels/internal/strided_slice_logic.h).
+    """
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask}
     masks |= {"new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}
     if offset:
@@ -114,7 +120,7 @@ def strided_slice(
 
 
 def _found_begin(g: Graph, x: ir.Value, begin: ir.Value, masks: int) -> ir.Value:
-    """`begin` counted from the front. Raises `Unsupported` for `masks`, under which it does not count as it is."""
+    """Return `begin` counted from the front. Raises `Unsupported` for `masks`, under which it is not used."""
     known = shape_values.content(begin)
     if known is not None and all(isinstance(b, int) and b >= 0 for b in known) and not (masks and any(known)):
         return begin
@@ -154,7 +160,9 @@ def sparse_to_dense(g: Graph, indices: ir.Value, shape: ir.Value, values: ir.Val
 
 @tflite_op("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(g: Graph, x: ir.Value, update: ir.Value, start: ir.Value) -> ir.Value:
-    """`update` written into `x` at `start`, moved so that it stays inside (kernels/dynamic_update_slice.cc)."""
+    """Return `x` with `update` written at `start`, which is clamped so that it fits
+    (kernels/dynamic_update_slice.cc).
+    """
     dims = g.shape(update)
     if not all(isinstance(d, int) for d in dims):
         raise Unsupported("an update whose shape depends on data")

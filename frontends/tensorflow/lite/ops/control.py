@@ -23,7 +23,7 @@ AS_STORED.update(("IF", "WHILE"))
 def if_(
     g: Graph, condition: ir.Value, *inputs: ir.Value, then_subgraph_index: Any, else_subgraph_index: Any
 ) -> list[ir.Value]:
-    """Behind the results are the variables that a branch changes."""
+    """IF. The results are followed by the variables that a branch changes."""
     regions, bodies = (then_subgraph_index, else_subgraph_index), [g.body("then"), g.body("else")]
     for region in regions:
         _check_input_count(region, inputs)
@@ -48,7 +48,7 @@ def if_(
 
 @tflite_op("WHILE")
 def while_(g: Graph, *inputs: ir.Value, cond_subgraph_index: Any, body_subgraph_index: Any) -> list[ir.Value]:
-    """What a round passes on untouched stays outside of the ONNX Loop; variables that it changes go round."""
+    """WHILE. Invariants stay outside the ONNX Loop; variables that an iteration changes are loop-carried."""
     for region in (cond_subgraph_index, body_subgraph_index):
         _check_input_count(region, inputs)
     inner_graph = body_subgraph_index.subgraph
@@ -100,7 +100,9 @@ def _scalar_condition(g: Graph, value: ir.Value) -> ir.Value:
 
 
 def _invariant_dims(g: Graph, value: ir.Value, stated: tuple[int | None, ...]) -> list[Dim] | None:
-    """The dims of a state that hold in every round: those on which the file and the first round agree."""
+    """Return the dims of a state that hold in every iteration: those on which the file and the first iteration
+    agree.
+    """
     if value.shape is None:
         return None
     dims = g.shape(value)

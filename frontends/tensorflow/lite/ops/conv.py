@@ -1,4 +1,4 @@
-"""Convolutions, transposed convolutions and pools. Filters are stored with the channels of the result first."""
+"""Convolutions, transposed convolutions and pools. Filters have the output channels first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def conv_2d(
     dilation_h_factor: int,
     dilation_w_factor: int,
 ) -> ir.Value:
-    """[out, H, W, in / groups]."""
+    """CONV_2D; filter [out, H, W, in / groups]."""
     strides, dilations = [1, stride_h, stride_w, 1], [1, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [0, 3, 1, 2])
     return _add_bias(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
@@ -43,7 +43,7 @@ def depthwise_conv_2d(
     dilation_h_factor: int,
     dilation_w_factor: int,
 ) -> ir.Value:
-    """[1, H, W, in · multiplier]."""
+    """DEPTHWISE_CONV_2D; filter [1, H, W, in · multiplier]."""
     strides, dilations = [1, stride_h, stride_w, 1], [1, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [3, 0, 1, 2])
     return _add_bias(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
@@ -64,7 +64,7 @@ def conv_3d(
     dilation_h_factor: int,
     dilation_w_factor: int,
 ) -> ir.Value:
-    """[D, H, W, in / groups, out], as TensorFlow has it."""
+    """CONV_3D; filter [D, H, W, in / groups, out], as in TensorFlow."""
     strides = [1, stride_d, stride_h, stride_w, 1]
     dilations = [1, dilation_d_factor, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [4, 3, 0, 1, 2])
@@ -83,7 +83,7 @@ def transpose_conv(
     stride_h: int,
     stride_w: int,
 ) -> ir.Value:
-    """[out, H, W, in]."""
+    """TRANSPOSE_CONV; filter [out, H, W, in]."""
     weight = transpose(g, filter, [3, 0, 1, 2])
     strides, ones = [1, stride_h, stride_w, 1], [1, 1, 1, 1]
     y = transposed_convolution(g, output_shape, weight, x, strides, padding_name(padding), [], "NHWC", ones)
@@ -106,7 +106,7 @@ def conv_3d_transpose(
     dilation_h_factor: int,
     dilation_w_factor: int,
 ) -> ir.Value:
-    """[D, H, W, out, in]."""
+    """CONV_3D_TRANSPOSE; filter [D, H, W, out, in]."""
     strides = [1, stride_d, stride_h, stride_w, 1]
     dilations = [1, dilation_d_factor, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [4, 3, 0, 1, 2])
@@ -115,7 +115,7 @@ def conv_3d_transpose(
 
 
 def _add_bias(g: Graph, y: ir.Value, bias: ir.Value | None) -> ir.Value:
-    """Converters write a bias of zeros where there is none."""
+    """Add a bias; converters write a bias of zeros if there is none."""
     if bias is None or _is_zero(bias):
         return y
     return emit_tf(g, "BiasAdd", [y, bias], {"data_format": "NHWC"})
@@ -158,7 +158,7 @@ def average_pool_2d(
 def l2_pool_2d(
     g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
 ) -> ir.Value:
-    """The square root of the mean of squares over what is inside the picture."""
+    """L2_POOL_2D: the root of the mean of squares over the elements inside the image."""
     return g.Sqrt(
         emit_tf(g, "AvgPool", [g.Mul(x, x)], _pool_attributes(filter_height, filter_width, stride_h, stride_w, padding))
     )

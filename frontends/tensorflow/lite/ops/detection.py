@@ -1,4 +1,4 @@
-"""The custom operator that single-shot detectors end with: boxes decoded, suppressed, and the best of them."""
+"""The custom operator at the end of single-shot detectors: decodes and suppresses boxes, and returns the best."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def detection_post_process(
     num_classes: int,
     scales: tuple[float, float, float, float],
 ) -> list[ir.Value]:
-    """Boxes [1, n, 4], classes [1, n], scores [1, n] and how many of the n there are [1]; zeros behind these.
+    """Return boxes [1, n, 4], classes [1, n], scores [1, n] and the number of valid ones [1], padded with zeros.
 
-    Of each anchor its best class, or (regular) each class by itself, and the best of all
+    Selects the best class of each anchor, or (regular) each class separately, and then the best overall
     (tensorflow/lite/kernels/detection_postprocess.cc).
     """
     columns = g.shape(predictions)[-1]
@@ -49,7 +49,7 @@ def detection_post_process(
     boxes = _decoded_boxes(g, encodings, anchors, scales)
     # The first column may be the background.
     scores = g.Slice(g.Squeeze(predictions, [0]), [columns - num_classes], [columns], [1])
-    # Scores at the threshold stay, in ONNX only what is above it.
+    # Scores at the threshold are kept; ONNX keeps only those above it.
     overlap, least = (np.array([n], np.float32) for n in (nms_iou_threshold, nms_score_threshold))
     ends = [overlap, np.nextafter(least, np.float32(-np.inf))]
     if use_regular_nms:
@@ -78,9 +78,10 @@ def detection_post_process(
 def _decoded_boxes(
     g: Graph, encodings: ir.Value, anchors: ir.Value, scales: tuple[float, float, float, float]
 ) -> ir.Value:
-    """[anchors, 4] of top, left, bottom, right, from encoded centres and sizes: in float64, rounded as the kernel does.
+    """Return [anchors, 4] of top, left, bottom, right from encoded centres and sizes, in float64, rounded as the kernel
+    does.
 
-    Boxes are coded as in Faster R-CNN (Ren et al. 2015), offsets in units of an anchor's size, sizes as logarithms.
+    Boxes are encoded as in Faster R-CNN (Ren et al. 2015): offsets in units of an anchor's size, sizes as logarithms.
     """
     rows = g.Slice(g.Squeeze(encodings, [0]), [0], [4], [1])
     moved, grown = _halves(g, g.Div(g.Cast(rows, to=_DOUBLE), np.array(scales, np.float32).astype(np.float64)))
@@ -91,5 +92,5 @@ def _decoded_boxes(
 
 
 def _halves(g: Graph, x: ir.Value) -> list[ir.Value]:
-    """The two first columns, and the two last."""
+    """Return the first two columns, and the last two."""
     return g.Split(x, axis=1, num_outputs=2, outputs=2)

@@ -1,4 +1,4 @@
-"""Declared gaps of the table for TensorFlow Lite, with the reason that a user is told."""
+"""Declared gaps of the table for TensorFlow Lite, with the reason that the user reads."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ tflite_op.gap(
     "no converter of the last years writes it",
     "CONCAT_EMBEDDINGS", "EMBEDDING_LOOKUP_SPARSE", "SKIP_GRAM", "DELEGATE",
 )  # fmt: skip
-tflite_op.gap("suppresses softly, which lowers scores: ONNX's operator does not", "NON_MAX_SUPPRESSION_V5")
+tflite_op.gap("lowers scores (soft suppression), which ONNX's operator does not do", "NON_MAX_SUPPRESSION_V5")
 tflite_op.gap("rules for StableHLO in TensorFlow Lite files are not written", *STABLEHLO)
 tflite_op.gap("rules for it are not written", "DILATE", "REDUCE_WINDOW")

@@ -1,4 +1,4 @@
-"""Resizes, blocks between space, depth and batch, boxes, and spectra."""
+"""Resizes, space-to-depth and space-to-batch, boxes, and spectra."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ tflite_op.same(tf_rule, SPACE_TO_BATCH_ND="SpaceToBatchND", BATCH_TO_SPACE_ND="B
 def non_max_suppression_v4(
     g: Graph, boxes: ir.Value, scores: ir.Value, count: ir.Value, overlap: ir.Value, *least: ir.Value
 ) -> list[ir.Value]:
-    """Boxes that overlap by as much as the threshold are left out as well (kernels/internal/reference/
-    non_max_suppression.h), which is by more than the number below it.
+    """NON_MAX_SUPPRESSION_V4. The kernel also drops boxes at the threshold
+    (kernels/internal/reference/non_max_suppression.h), so ONNX gets the next lower number.
     """
     below = g.Max(emit_tf(g, "NextAfter", [overlap, g.const(np.array(-np.inf, np.float32))]), np.float32(0))
     found = [boxes, scores, count, below, *least]
@@ -46,7 +46,7 @@ def non_max_suppression_v4(
     known = g.static(overlap)
     if known is not None and known > 0:
         return [chosen, valid]
-    # Any two boxes overlap by no less than 0: the best one is left.
+    # Every pair of boxes reaches a threshold of 0 or less, so only the best box remains.
     valid = g.Where(g.LessOrEqual(overlap, np.float32(0)), g.Min(valid, np.int32(1)), valid)
     places = g.Range(np.int32(0), g.Cast(g.Squeeze(g.Shape(chosen), [0]), to=ir.DataType.INT32), np.int32(1))
     return [g.Where(g.Less(places, valid), chosen, np.int32(0)), valid]

@@ -13,12 +13,11 @@ from convert.graph.tensors import dims_of, lazy_tensor
 
 from ...common.lazy_reshape import cast
 from ...common.quantization_levels import constant_levels, fake_quantize
-from ...patterns.activations import selu
 from ..file import Tensor
 from ..quantization import INTEGERS, requantize
 from ..rules import AS_STORED, emit_tf, tf_rule, tflite_op
 
-AS_STORED.update(["QUANTIZE", "CAST"])  # a cast knows no scale (kernels/cast.cc)
+AS_STORED.update(["QUANTIZE", "CAST"])  # a cast ignores the scale (kernels/cast.cc)
 
 tflite_op.same(
     tf_rule, ABS="Abs", CEIL="Ceil", COS="Cos", EXP="Exp", FLOOR="Floor", LOG="Log", LOGICAL_NOT="LogicalNot",
@@ -38,19 +37,19 @@ def add_n(g: Graph, *inputs: ir.Value) -> ir.Value:
 
 @tflite_op("SELECT")
 def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
-    return selu(g, condition, t, e) or emit_tf(g, "Select", [condition, t, e])
+    return emit_tf(g, "Select", [condition, t, e])
 
 
 @tflite_op("SELECT_V2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
-    return selu(g, condition, t, e) or emit_tf(g, "SelectV2", [condition, t, e])
+    return emit_tf(g, "SelectV2", [condition, t, e])
 
 
 @tflite_op("CAST")
 def cast_(g: Graph, x: ir.Value, *, output: Tensor) -> ir.Value:
-    """The result's tensor says the dtype: the option of that name is left at its default by converters."""
+    """CAST. The dtype is that of the result's tensor, because converters leave the option at its default."""
     if output.dtype is None:
-        raise Unsupported("a cast to something that is no tensor")
+        raise Unsupported("a cast to a type that is not a tensor")
     if output.is_complex:
         raise Unsupported("a cast to complex numbers")
     if g.dtype(x).is_floating_point() and output.dtype.is_integer():
@@ -59,21 +58,21 @@ def cast_(g: Graph, x: ir.Value, *, output: Tensor) -> ir.Value:
 
 
 def _saturated(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Numbers beyond the ends of an integer are its ends, and NaN is the upper one, as LiteRT has it.
+    """Return numbers clamped to the range of an integer dtype, and NaN as its upper end, as in LiteRT.
 
-    Without the ends, a runtime takes the lowest bits, or what its processor makes of it.
+    Without clamping, a runtime keeps the lowest bits, or does what its processor does.
     """
     limits = np.iinfo(dtype.numpy())
     low, beyond = (g.const(np.array(float(n)), g.dtype(x)) for n in (limits.min, limits.max + 1))
     inside, above = g.Less(x, beyond), g.Max(x, low)
-    if limits.bits <= 16:  # which a floating dtype holds
+    if limits.bits <= 16:  # a floating-point dtype holds the range exactly
         return g.Cast(g.Where(inside, above, g.const(np.array(float(limits.max)), g.dtype(x))), to=dtype)
     return g.Where(inside, g.Cast(above, to=dtype), g.const(limits.max, dtype))
 
 
 @tflite_op("DEQUANTIZE")
 def dequantize(g: Graph, x: ir.Value) -> ir.Value:
-    """Real numbers already, except those in float16."""
+    """DEQUANTIZE: the input already holds real numbers; float16 is cast."""
     return _weight_as_float32(g, x) if x.const_value is not None else cast(g, x, ir.DataType.FLOAT)
 
 
@@ -86,7 +85,7 @@ def quantize(g: Graph, x: ir.Value, *, given: Tensor, output: Tensor) -> ir.Valu
 
 @tflite_op("DENSIFY")
 def densify(g: Graph, x: ir.Value) -> ir.Value:
-    """What the reader of constants has done."""
+    """DENSIFY: this was done when constants were read."""
     return x
 
 
@@ -96,7 +95,7 @@ def fake_quant(g: Graph, x: ir.Value, *, min: float, max: float, num_bits: int, 
 
 
 def _weight_as_float32(g: Graph, x: ir.Value) -> ir.Value:
-    """A weight in float32, computed when it is written."""
+    """Return a weight in float32, computed when it is written."""
     tensor = x.const_value
     assert tensor is not None
     if tensor.dtype == ir.DataType.FLOAT:

@@ -1,4 +1,4 @@
-"""Activations, fully connected layers, normalizations and tables of embeddings."""
+"""Activations, fully connected layers, normalizations and embedding tables."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def softmax(g: Graph, x: ir.Value, *, beta: float) -> ir.Value:
 def fully_connected(
     g: Graph, x: ir.Value, weights: ir.Value, bias: ir.Value | None = None, *, keep_num_dims: bool
 ) -> ir.Value:
-    """x · weightsᵀ + bias over the last dim; the others become one where they are not kept."""
+    """FULLY_CONNECTED: x · weightsᵀ + bias over the last dim; the other dims become one dim unless they are kept."""
     rank = g.rank(x)
     if keep_num_dims and rank != 2:
         y = g.MatMul(x, transpose(g, weights, [1, 0]))
@@ -67,7 +67,7 @@ def fully_connected(
 
 @tflite_op("L2_NORMALIZATION")
 def l2_normalization(g: Graph, x: ir.Value) -> ir.Value:
-    """Along the last dim; a length below 1e-6 counts as that (internal/reference/l2normalization.h)."""
+    """L2_NORMALIZATION along the last dim; a length is at least 1e-6 (internal/reference/l2normalization.h)."""
     return g.Div(x, g.Max(g.ReduceL2(x, [-1]), 1e-6))
 
 

@@ -1,8 +1,8 @@
-"""Recurrent layers over whole sequences as ONNX's LSTM and RNN, and steps of one call each.
+"""Recurrent layers: over whole sequences as ONNX's LSTM and RNN, and single steps.
 
-The states of whole sequences are variables of the file, which start at zero and keep their values from call to call; a
-converted model starts every call at zero, as a file does when its variables are reset. An operator of one step would
-have no past then: what it holds is an input and an output of the converted model.
+In a file, the states of whole sequences are variables that start at zero and keep their values between calls. A
+converted model starts every call at zero, as a file does after its variables are reset. An operator of one step would
+then have no past, so its state becomes an input and an output of the converted model.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ def unidirectional_sequence_lstm(
     time_major: bool,
     diagonal_recurrent_tensors: bool = False,
 ) -> ir.Value:
-    """Inputs as kernels/lstm_shared.h numbers them; where there is no input gate it is one minus the forget gate.
+    """UNIDIRECTIONAL_SEQUENCE_LSTM, inputs as numbered by kernels/lstm_shared.h. A missing input gate is 1 - forget
+    gate.
 
-    1 - σ(x) is σ(-x), so that gate has the other's weights with the sign turned.
+    1 - σ(x) is σ(-x), so that gate has the forget gate's weights negated.
     """
     if diagonal_recurrent_tensors:
         raise Unsupported("diagonal recurrent weights")
@@ -55,7 +56,7 @@ def _lstm(
     cell_clip: float,
     starts: Sequence[ir.Value | None] = (None, None),
 ) -> list[ir.Value]:
-    """ONNX's LSTM over [time, batch, …]; given: the 24 inputs, starts: what it holds before, as [1, batch, …]."""
+    """Return ONNX's LSTM over [time, batch, …]. given: the 24 inputs; starts: the initial states, as [1, batch, …]."""
     for place, what in _EXTRA.items():
         if given[place] is not None:
             raise Unsupported(f"an LSTM with {what}")
@@ -64,7 +65,7 @@ def _lstm(
     weights, biases = list(given[1:9]), list(given[12:16])
     if weights[0] is None:
         weights[0], weights[4], biases[0] = (_negate(g, v) for v in (weights[1], weights[5], biases[1]))
-    order = (0, 3, 1, 2)  # ONNX has the gates as input, output, forget, cell
+    order = (0, 3, 1, 2)  # ONNX orders the gates input, output, forget, cell
     kernel, recurrent = _concat_gates(g, [weights[k] for k in order]), _concat_gates(g, [weights[4 + k] for k in order])
     hidden = g.shape(recurrent)[-1]
     bias = _concat_biases(g, [biases[k] for k in order], hidden)
@@ -85,13 +86,13 @@ def lstm(
     proj_clip: float,
     kernel_type: int = 0,
 ) -> ir.Value | list[ir.Value]:
-    """One step: of the full kernel with the inputs of a sequence's, or of the basic one, which is handed its past."""
+    """LSTM of one step: the full kernel, with inputs as for a sequence, or the basic one, with its state as inputs."""
     activation = _activation_name(fused_activation_function)
     if kernel_type == 1:
         if cell_clip or proj_clip or activation != "Tanh":
             raise Unsupported("a basic LSTM that clips, or with another activation than Tanh")
         return _basic_lstm(g, *inputs)
-    given = [*inputs, *[None] * (24 - len(inputs))]  # the projection that `proj_clip` is for is refused
+    given = [*inputs, *[None] * (24 - len(inputs))]  # the projection, to which `proj_clip` applies, is refused
     if not isinstance(given[18], LiteVariable) or not isinstance(given[19], LiteVariable):
         raise Unsupported("an LSTM whose state is no variable")
     starts = [g.Unsqueeze(state.read(g), [0]) for state in given[18:20]]
@@ -102,7 +103,9 @@ def lstm(
 
 
 def _basic_lstm(g: Graph, x: ir.Value, before: ir.Value, weights: ir.Value, bias: ir.Value, cell: ir.Value) -> Any:
-    """Gates as input, cell, forget, output (reference_ops.h, LstmCell); behind its two results are scratch tensors."""
+    """Basic LSTM; gates in the order input, cell, forget, output (reference_ops.h, LstmCell); scratch tensors follow
+    the results.
+    """
     both = g.Concat(x, before, axis=1)
     gates = g.Add(g.MatMul(both, g.Transpose(weights, perm=[1, 0])), bias)
     i, c, f, o = g.Split(gates, axis=1, num_outputs=4, outputs=4)
@@ -121,7 +124,7 @@ def rnn(
     *,
     fused_activation_function: int,
 ) -> ir.Value:
-    """One step (kernels/basic_rnn.cc)."""
+    """RNN of one step (kernels/basic_rnn.cc)."""
     sums = [g.MatMul(a, g.Transpose(b, perm=[1, 0])) for a, b in ((x, weights), (state.read(g), recurrent))]
     after = fused_activation(g, g.Add(g.Add(*sums), bias), fused_activation_function)
     state.write(g, after)
@@ -140,7 +143,7 @@ def svdf(
     rank: int,
     fused_activation_function: int,
 ) -> ir.Value:
-    """What `memory` calls made of their inputs, weighed by how long ago it was (reference/svdf.h, EvalFloatSVDF)."""
+    """SVDF: projections of the last `memory` inputs, weighted by how old they are (reference/svdf.h, EvalFloatSVDF)."""
     filters, memory = g.shape(times)
     if not isinstance(filters, int) or not isinstance(memory, int) or rank <= 0 or filters % rank:
         raise BadInput(f"an SVDF of {filters} filters, {memory} steps and rank {rank}")
@@ -187,7 +190,7 @@ def _negate(g: Graph, value: ir.Value | None) -> ir.Value | None:
 
 
 def _concat_gates(g: Graph, parts: Sequence[ir.Value | None]) -> ir.Value:
-    """Parts of one direction under each other, with a first dim for the direction."""
+    """Concatenate the parts of one direction along the gates, with a leading dim for the direction."""
     given = [p for p in parts if p is not None]
     if len(given) != len(parts):
         raise Unsupported("a gate without weights")
@@ -195,7 +198,7 @@ def _concat_gates(g: Graph, parts: Sequence[ir.Value | None]) -> ir.Value:
 
 
 def _concat_biases(g: Graph, parts: Sequence[ir.Value | None], hidden: object) -> ir.Value | None:
-    """ONNX has a second bias for the recurrent side."""
+    """Concatenate biases; ONNX has a second bias for the recurrent side."""
     if all(p is None for p in parts):
         return None
     if not isinstance(hidden, int):

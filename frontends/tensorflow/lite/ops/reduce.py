@@ -1,4 +1,4 @@
-"""Reductions, searches, sums over segments, and matrix products over batches."""
+"""Reductions, searches, segment sums, and batched matrix products."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..rules import dtype_of, emit_tf, tf_rule, tflite_op
 def _reduction_rule(operator: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, x: ir.Value, axes: ir.Value, *, keep_dims: bool) -> ir.Value:
         content = shape_values.content(axes)
-        if content is not None and content.size > 1:  # one that comes twice counts once (kernels/internal/reduce.h)
+        if content is not None and content.size > 1:  # repeated axes count once (kernels/internal/reduce.h)
             axes = g.const(np.array(distinct_axes(g, x, content.ravel().tolist()), np.int32))
         return emit_tf(g, operator, [x, axes], {"keep_dims": keep_dims})
 

@@ -1,4 +1,4 @@
-"""Variables and tables that a file names, and what runs once when it is loaded."""
+"""Named variables and tables of a file, and subgraphs that run once when it is loaded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AS_STORED.update(("READ_VARIABLE", "ASSIGN_VARIABLE"))
 
 @tflite_op("CALL_ONCE")
 def call_once(g: Graph, *, init_subgraph_index: Any) -> list[ir.Value]:
-    """What it runs has been gone through before: it tells what variables start with."""
+    """CALL_ONCE: its subgraph was evaluated before; it sets the initial values of variables."""
     return []
 
 
@@ -41,7 +41,7 @@ def assign_variable(g: Graph, resource: LiteVariable, value: ir.Value, *, resour
 
 @tflite_op("HASHTABLE")
 def hashtable(g: Graph, *, table_id: int, key_dtype: int, value_dtype: int, resources: Resources) -> TableHandle:
-    """(What it is filled with has the dtypes.)"""
+    """HASHTABLE. (The dtypes are those of its content.)"""
     return TableHandle(resources, table_id)
 
 
@@ -58,13 +58,13 @@ def hashtable_find(g: Graph, handle: TableHandle, keys: ir.Value, default: ir.Va
 
 @tflite_op("HASHTABLE_SIZE")
 def hashtable_size(g: Graph, handle: TableHandle) -> ir.Value:
-    """A vector of one number."""
+    """HASHTABLE_SIZE: a vector of one number."""
     return g.Reshape(table.size(g, handle.table), np.array([1], np.int64))
 
 
 @tflite_op("HASHTABLE_LOOKUP")
 def hashtable_lookup(g: Graph, lookup: ir.Value, keys: ir.Value, values: ir.Value) -> list[ir.Value]:
-    """The rows of `values` whose keys are asked for, zeros for those that there are not, and which there are."""
+    """HASHTABLE_LOOKUP: the rows of `values` for the keys, zeros for missing ones, and which exist."""
     if g.dtype(values) == ir.DataType.STRING:
         raise Unsupported("rows of text")
     same = g.Equal(g.Unsqueeze(lookup, [1]), g.Unsqueeze(keys, [0]))

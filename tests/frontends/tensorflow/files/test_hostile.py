@@ -1,4 +1,4 @@
-"""TensorFlow and Keras files that try to run code, reach for other files, or eat all memory: refused, with a reason."""
+"""TensorFlow and Keras files that try to run code, read other files, or use up all memory are refused with a reason."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from convert.frontends.tensorflow.runner import as_used, hdf5_check, runner
 
 from convert import limits
 from convert.errors import BadInput, UnsafeInput
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.processes import parser_check
+from convert.request.options import Options
+from convert.request.source import Source
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
@@ -40,7 +41,7 @@ def _saved(tmp_path: Path, *layers: Any) -> Path:
 
 
 def _edited(path: Path, edit: Any) -> Path:
-    """A copy of a .keras file with its configuration changed."""
+    """Return a copy of a .keras file with its configuration changed."""
     target = path.with_name("edited.keras")
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
@@ -58,7 +59,7 @@ def test_lambda_layers_are_listed(tmp_path: Path) -> None:
     with pytest.raises(UnsafeInput, match=r"keras\.layers\.Lambda"):
         read("keras", path)
     for call in (runner.run_as_used, lambda s, f, o: runner.run(s, f, precision="float64", options=o)):
-        with pytest.raises(UnsafeInput, match=r"keras\.layers\.Lambda"):  # as a target, too
+        with pytest.raises(UnsafeInput, match=r"keras\.layers\.Lambda"):  # the target is refused too
             call(Source("keras", path), [], Options())
 
 
@@ -185,7 +186,7 @@ def test_side_effects_behind_control_edges_are_found(tmp_path: Path) -> None:
 
 
 def _with_functions(tmp_path: Path, calls: dict[str, list[str]]) -> Path:
-    """A graph that calls `f0`; each function calls others, one after the other."""
+    """Return a graph that calls `f0`; each function calls others, one after the other."""
     graph = _graph(("x", "Placeholder", []), ("y", "PartitionedCall", ["x"]))
     graph.node[1].attr["f"].func.name = "f0"
     for name, callees in calls.items():
@@ -255,7 +256,7 @@ def test_truncated_saved_models(tmp_path: Path, file: str, keep: float) -> None:
 
 @pytest.mark.parametrize("file", ["variables.index", "variables.data-00000-of-00001"])
 def test_one_bit_of_a_checkpoint(tmp_path: Path, file: str) -> None:
-    """TensorFlow compares checksums too, and refuses."""
+    """TensorFlow compares checksums as well, and refuses the file."""
     folder = Path(shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", tmp_path / "m"))
     data = bytearray((folder / "variables" / file).read_bytes())
     data[3 * len(data) // 4] ^= 4
@@ -267,7 +268,7 @@ def test_one_bit_of_a_checkpoint(tmp_path: Path, file: str) -> None:
 
 
 def test_damaged_keras_files(tmp_path: Path) -> None:
-    """In the configuration, and in the weights."""
+    """Damage in the configuration, and in the weights."""
     path = _saved(tmp_path, keras.layers.Dense(64))
     data = path.read_bytes()
     with zipfile.ZipFile(path) as archive:
@@ -283,17 +284,17 @@ def test_damaged_keras_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_hdf5_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe stands for a damaged file over which the library loops."""
+    """A pipe imitates a damaged file on which the library loops."""
     monkeypatch.setattr(limits, "HDF5_SECONDS", 3.0)
-    monkeypatch.setattr(hdf5_check, "_BUSY", 1)
+    monkeypatch.setattr(parser_check, "_BUSY", 1)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadInput, match="not come to its end after 3 s"):
+    with pytest.raises(BadInput, match="did not reach the end after 3 s"):
         hdf5_check.check(tmp_path / "pipe")
     keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]).save(tmp_path / "m.h5")
     monkeypatch.undo()
     hdf5_check.check(tmp_path / "m.h5")
-    command = [sys.executable, "-c", "while True: pass"]
-    assert subprocess.run(command, check=False, preexec_fn=lambda: hdf5_check._confine(1)).returncode < 0
+    code = "from convert.processes.parser_check import begin_check\nbegin_check()\nwhile True: pass"
+    assert subprocess.run([sys.executable, "-c", code, str(os.getpid()), "1"], check=False).returncode < 0
 
 
 def test_saved_model_without_variables_or_graph(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ WIDTH, COUNT = 8192, 9
 
 
 def chain(path: Path) -> None:
-    """COUNT products with matrices of file beside the model, of which the last is read as a transposed one."""
+    """Return COUNT products with matrices in a file beside the model; the last one is read as a transposed matrix."""
     weights = []
     draw = np.random.default_rng(0)
     with open(path.with_suffix(".data"), "wb") as stream:

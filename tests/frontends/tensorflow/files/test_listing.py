@@ -1,4 +1,4 @@
-"""The nodes of a graph by name, guessed outputs, and what a graph that is not frozen lacks."""
+"""The nodes of a graph by name, guessed outputs, and what an unfrozen graph lacks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 import convert
 from convert.errors import BadInput, UsageError
-from convert.note_codes import ACTION
-from convert.notes import as_note
+from convert.outcome.note_codes import ACTION
+from convert.outcome.notes import as_note
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 
 
 def graph_of(value: Any, *, metric: bool) -> Any:
-    """A dense layer with `value` as its weights, and beside it the accuracy, which takes labels."""
+    """Return a graph of a dense layer with `value` as its weights, and of the accuracy, which needs labels."""
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, [None, 4], "x")
         weights = tf.convert_to_tensor(value([[1.0, 2], [3, 4], [5, 6], [7, 8]]))
@@ -39,7 +39,7 @@ def test_nodes_are_listed_as_outputs_takes_them(tmp_path: Path) -> None:
         assert [n.name for n in convert.inspect(source, nodes="TOP").nodes] == ["top/k", "top"]
         found = convert.inspect(source, outputs=listed["top"].outputs)
         assert len(found.outputs) == 2
-        with pytest.raises(UsageError, match="no node is called like 'topp'") as error:
+        with pytest.raises(UsageError, match="no node has a name like 'topp'") as error:
             convert.inspect(source, nodes="topp")
         assert "did you mean top?" in error.value.hint
 
@@ -59,7 +59,7 @@ def test_a_wrong_name_is_answered_with_the_near_one_and_the_listing(tmp_path: Pa
 
 @pytest.mark.parametrize("metric", [True, False])
 def test_a_guess_of_outputs_is_told_where_there_is_a_choice(metric: bool) -> None:
-    """A metric takes labels: a second input."""
+    """A metric takes labels, a second input."""
     notes = [as_note(n) for n in convert.inspect(graph_of(tf.constant, metric=metric)).notes]
     (note,) = [n for n in notes if n.code in ("found-outputs", "guessed-outputs")]
     assert (note.level == ACTION) == metric

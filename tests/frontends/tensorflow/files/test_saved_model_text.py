@@ -1,4 +1,4 @@
-"""SavedModels whose message is text: read as those in bytes are, and refused where they are damaged or made to harm."""
+"""SavedModels whose message is text: read like binary ones, and refused if they are damaged or hostile."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from convert.frontends.tensorflow.graph.saved_model_message import parse_saved_m
 
 from convert.errors import BadInput, UnsafeInput
 from convert.files.sniff import sniff
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.reference.executor import run
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow writes the text, and runs the model")
 from google.protobuf import text_format  # noqa: E402
@@ -28,7 +28,7 @@ FIXTURE = Path(__file__).parents[4] / "fixtures" / "mnist_cnn.savedmodel"
 
 
 def as_text(folder: Path, change: Callable[[str], str] = str) -> Path:
-    """The fixture with its message as text."""
+    """Return the fixture with its message as text."""
     shutil.copytree(FIXTURE, folder)
     message = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     (folder / "saved_model.pb").unlink()
@@ -80,7 +80,7 @@ def test_operators_in_text_are_held_to_the_list(tmp_path: Path) -> None:
 
 
 def test_the_file_does_not_say_where_tensors_are_left(tmp_path: Path) -> None:
-    """The fields for that are the reader's own: their numbers are drawn anew in every process."""
+    """These fields are the frontend's own, with random numbers in every process."""
     from convert.frontends.tensorflow.graph.protos import MESSAGES
 
     fields = MESSAGES["TensorProto"].DESCRIPTOR.fields_by_name

@@ -13,7 +13,7 @@ from convert.frontends.tensorflow.files.snappy import decompress
 from convert.frontends.tensorflow.files.tensor_bundle import _masked_crc, _table_entries, open_bundle
 
 from convert.errors import BadInput
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.tensorflow_helper import images, read
 
@@ -31,7 +31,7 @@ def _model() -> Any:
 
 
 class Holder(tf.Module):  # type: ignore[misc]
-    """A model beside a variable, and two variables of one name."""
+    """A model next to a variable, and two variables of one name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def _save_holder(folder: str) -> None:
     ids=["a model", "within a module", "a class"],
 )
 def test_models_of_keras_three(tmp_path: Path, save: Any) -> None:
-    """The saver restores other handles than those which the functions of Keras 3 captured."""
+    """The saver restores other handles than those that the functions of Keras 3 captured."""
     save(str(tmp_path / "m"))
     (feed,) = (images(5, 4),)
     signature = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"]

@@ -1,4 +1,4 @@
-"""Operators that do more than compute are found wherever a file can hold them, before anything of it is run."""
+"""Operators that do more than compute are found wherever a file can hold them, before any of it is run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from convert.frontends.tensorflow.runner.allowed import check_file
 
 import convert
 from convert.errors import UnsafeInput
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 
 FIXTURES = Path(__file__).parents[4] / "fixtures"
 
@@ -39,7 +39,7 @@ HARMLESS = {
 
 
 def add_node(nodes: Any, name: str, operator: str, inputs: tuple[str, ...] = (), **attributes: Any) -> None:
-    """A node; attributes are functions by name, or bytes."""
+    """Add a node; attributes are functions by name, or bytes."""
     node = nodes.add(name=name, op=operator, input=inputs)
     for key, value in attributes.items():
         if isinstance(value, str):
@@ -49,7 +49,7 @@ def add_node(nodes: Any, name: str, operator: str, inputs: tuple[str, ...] = (),
 
 
 def add_function(graph: Any, name: str, *nodes: tuple[str, str, dict[str, Any]]) -> Any:
-    """A function from x to x whose nodes are named with their operators and attributes."""
+    """Add a function from x to x whose nodes are given with their operators and attributes."""
     function = graph.library.function.add()
     function.signature.name = name
     function.signature.input_arg.add(name="x", type=1)
@@ -61,7 +61,7 @@ def add_function(graph: Any, name: str, *nodes: tuple[str, str, dict[str, Any]])
 
 
 def saved_model() -> Any:
-    """A SavedModel that calls a function, which calls another one."""
+    """Return a SavedModel that calls a function, which calls another one."""
     saved = MESSAGES["SavedModel"](saved_model_schema_version=1)
     meta = saved.meta_graphs.add()
     meta.meta_info_def.tags.append("serve")
@@ -209,7 +209,7 @@ def test_frozen_graphs_and_checkpoints_are_asked_too(tmp_path: Path) -> None:
 
 
 def test_the_table_names_every_operator_of_the_installed_tensorflow() -> None:
-    """One that is new is looked at, and gets a line in `operator_effects.tsv`: "computes" or what else it does."""
+    """A new operator must be reviewed, and gets a line in `operator_effects.tsv`: "computes" or its other effect."""
     pytest.importorskip("tensorflow", reason="it holds the registry")
     from tensorflow.core.framework.op_def_pb2 import OpList
     from tensorflow.python.client import pywrap_tf_session

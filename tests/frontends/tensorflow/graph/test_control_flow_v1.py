@@ -1,4 +1,4 @@
-"""TensorFlow 1's control flow: loops and branches in each other, and what freezing makes of TensorFlow 2's."""
+"""TensorFlow 1 control flow: nested loops and branches, and those that freezing makes of TensorFlow 2's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from convert.errors import Unsupported
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.keras_helper import keras, layers
 from tests.support.tensorflow_helper import ROUNDING, agrees, images, read, rms
@@ -102,7 +102,7 @@ def test_recurrent_layer_frozen_as_tensorflow_freezes_by_default() -> None:
 
 
 def steps(x: Any) -> Any:
-    """What dynamic_rnn is made of: an array that is unstacked and read, and one that is written and stacked."""
+    """Build the parts of dynamic_rnn: an array that is unstacked and read, and one that is written and stacked."""
     sequence = tf.transpose(tf.reshape(x, [-1, 3, 1]), [1, 0, 2])
     given = v1.TensorArray(tf.float32, size=3).unstack(sequence)
     kernel, recurrent = tf.constant(images(1, 4)), tf.constant(images(4, 4, seed=2))
@@ -117,7 +117,7 @@ def steps(x: Any) -> Any:
 
 
 def backwards(x: Any) -> Any:
-    """Written from the end, read back in the loop, and put end to end."""
+    """Write an array from the end, read it in the loop, and concatenate its elements."""
     rows = v1.TensorArray(tf.float32, size=4, element_shape=[None, 3], clear_after_read=False)
     rows = rows.write(3, x)
 
@@ -162,7 +162,7 @@ def choices_in_a_loop(x: Any, i: Any) -> Any:
 
 @pytest.mark.parametrize("build", [choice, choice_of_constants, choices_in_a_loop], ids=lambda f: f.__name__)
 def test_several_branches_as_freezing_leaves_them(build: Callable[[Any, Any], Any]) -> None:
-    """An index that no branch has chooses the last."""
+    """An index that no branch has selects the last branch."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     v1.enable_control_flow_v2()
@@ -176,7 +176,7 @@ def test_several_branches_as_freezing_leaves_them(build: Callable[[Any, Any], An
 
 def test_what_is_neither_loop_nor_branch_is_refused() -> None:
     def crossed(x: Any) -> Any:
-        """One Merge of two Switches that ask different questions."""
+        """Return one Merge of two Switches with different predicates."""
         high, _ = v1.raw_ops.Switch(data=x, pred=x[0, 0] > 0)
         _, low = v1.raw_ops.Switch(data=x, pred=x[0, 1] > 0)
         return v1.raw_ops.Merge(inputs=[high, low]).output

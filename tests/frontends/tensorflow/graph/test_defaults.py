@@ -1,4 +1,4 @@
-"""Placeholders with a default: fixed with a note that says to what and how they stay inputs, which then they do."""
+"""Placeholders with a default: a note says to what they are fixed and how to keep them inputs, which works."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from convert.frontends import tensorflow as frontend
 
 import convert.api
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.tensorflow_helper import agrees, images
 
@@ -24,7 +24,7 @@ FORMS = ["frozen-graph", "graphdef-object", "savedmodel", "tf-meta"]
 
 
 def network() -> Any:
-    """x [?, 3] of a layer that keeps a part where it is told that it trains, with a shift of open size."""
+    """Return a network of x [?, 3] with a dropout that a placeholder enables, and a shift of unknown size."""
     x = v1.placeholder(tf.float32, [None, 3], name="x")
     training = v1.placeholder_with_default(False, [], name="is_training")
     keep = tf.identity(v1.placeholder_with_default(np.float32(0.75), [], name="keep_prob"))
@@ -35,7 +35,7 @@ def network() -> Any:
 
 
 def saved(form: str, folder: Path) -> tuple[Source, Any]:
-    """The network as a source of `form`, and the graph that was saved, as a GraphDef of constants."""
+    """Return the network as a source of `form`, and the saved graph, as a GraphDef of constants."""
     with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
         x, y = network()
         session.run(v1.global_variables_initializer())
@@ -80,7 +80,7 @@ def test_fixed_with_a_note(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_kept_as_an_input(form: str, tmp_path: Path) -> None:
-    """As the note says; TensorFlow's own session is fed the same."""
+    """It stays an input as the note says; TensorFlow's own session is fed the same."""
     source, graph = saved(form, tmp_path)
     specs = [re.search(r"--input (\S+)", n)[1] for n in read(source)[1] if "--input" in n]  # type: ignore[index]
     model, notes = read(source, *specs)
@@ -113,7 +113,7 @@ def test_verified_as_a_whole(form: str, tmp_path: Path) -> None:
 
 
 def test_inside_of_a_function() -> None:
-    """No option reaches it there."""
+    """Options have no effect inside of a function."""
 
     @tf.function(input_signature=[tf.TensorSpec([3], name="x")])
     def outer(x: Any) -> Any:

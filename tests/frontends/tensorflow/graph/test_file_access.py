@@ -1,4 +1,4 @@
-"""Save and Restore are for the saver that loading uses, and tables for the model's own assets."""
+"""Save and Restore are only for the saver that loading uses, and tables only for the model's own assets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from convert.frontends.tensorflow.runner.allowed import check_file
 
 from convert.errors import UnsafeInput
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.graph.test_allowed import add_function, add_node, saved_model, write
 
 
 def with_saver() -> Any:
-    """As TensorFlow 2 writes it: functions that save and restore, fed with the name of the checkpoint."""
+    """Return a graph as TensorFlow 2 writes it: functions that save and restore get the name of the checkpoint."""
     saved = saved_model()
     meta = saved.meta_graphs[0]
     graph = meta.graph_def
@@ -131,7 +131,9 @@ def test_outputs_that_are_named_do_not_reach_it(tmp_path: Path) -> None:
 
 
 def with_asset(filename: str = "vocabulary.txt") -> Any:
-    """As TensorFlow 2 writes it: a variable is given the path of the asset, and a function is called with it."""
+    """Return a graph as TensorFlow 2 writes it: a variable gets the path of the asset, and a function is called with
+    it.
+    """
     saved = saved_model()
     meta = saved.meta_graphs[0]
     graph = meta.graph_def

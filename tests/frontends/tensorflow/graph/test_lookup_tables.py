@@ -1,4 +1,4 @@
-"""Lookup tables of TensorFlow 2, and the operators that the table of cases cannot hold, against TensorFlow itself."""
+"""Lookup tables of TensorFlow 2, and operators that the table of cases cannot hold, against TensorFlow itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import convert
 from convert.errors import Unsupported
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.tensorflow_helper import images, read
 
@@ -54,7 +54,7 @@ class Tables(tf.Module):
 
 
 def test_tables_of_a_saved_model(tmp_path: Path) -> None:
-    """Filled when the model is loaded, by functions; keys that are there and that are not."""
+    """Functions fill them when the model is loaded; keys may exist or not."""
     module = Tables()
     specs = [tf.TensorSpec([None], name, name=name) for name in ("string", "int64", "int32")]
     find = tf.function(module.find, input_signature=specs)
@@ -81,7 +81,7 @@ def test_tables_that_the_model_fills_are_refused() -> None:
         x = v1.placeholder(tf.int64, [None], name="x")
         pairs = tf.lookup.KeyValueTensorInitializer(x, x * 2)
         tf.identity(tf.lookup.StaticHashTable(pairs, 0).lookup(x), name="y")
-    with pytest.raises(Unsupported, match="filled with what is computed"):
+    with pytest.raises(Unsupported, match="filled with computed values"):
         read(Source("graphdef-object", model=graph.as_graph_def()), outputs=("y",))
 
 
@@ -107,7 +107,7 @@ def test_a_default_that_is_computed_is_refused() -> None:
 
 
 def renamed(build: Any, before: str, after: str, attributes: dict[str, int], drop: int) -> Any:
-    """A GraphDef with an operator in its early form, which TensorFlow 2 does not build any more."""
+    """Return a GraphDef with an operator in its early form, which TensorFlow 2 cannot build any more."""
     with tf.Graph().as_default() as graph:
         tf.identity(build(v1.placeholder(tf.float32, [None, 7], name="x")), name="y")
     made = graph.as_graph_def()
@@ -139,14 +139,14 @@ def test_elements_of_a_variable_by_many_indices() -> None:
 
 
 def deployed(function: Any, x: np.ndarray) -> np.ndarray:
-    """Its output in the opset that is written by default: runtimes have no random numbers of the newest."""
+    """Return its output in the default opset, because runtimes lack random numbers of the newest one."""
     proto = convert.to_onnx(function, verify=False)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, {"x": x})[0]
 
 
 def test_shuffled_and_drawn() -> None:
-    """The same rows in another order, and classes as often as their weights say."""
+    """Shuffling keeps the rows; `tf.random.categorical` draws each class with its probability."""
     specs = [tf.TensorSpec([None, 3], name="x")]
     shuffle = tf.function(lambda x: tf.random.shuffle(x), input_signature=specs)
     x = images(200, 3)

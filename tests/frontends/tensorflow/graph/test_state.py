@@ -15,9 +15,9 @@ from convert.frontends.tensorflow.runner import runner
 
 import convert.api
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.keras_helper import keras, layers
 from tests.support.tensorflow_helper import agrees, frontend, images, read
@@ -28,7 +28,7 @@ X = tf.TensorSpec([None, 3], name="x")
 
 
 class Counting(tf.Module):  # type: ignore[misc]
-    """Counts its calls, sums what it is given, and does neither for what it returns."""
+    """Counts its calls and sums its inputs, without any effect on its outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Counting(tf.Module):  # type: ignore[misc]
 
 
 class Recent(tf.Module):  # type: ignore[misc]
-    """The last rows, kept by a function that is called, and returned as they were before."""
+    """Keeps the last rows in a called function, and returns the previous ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Recent(tf.Module):  # type: ignore[misc]
 
 
 class Rows(tf.Module):  # type: ignore[misc]
-    """Rows written at places that are fed, in a branch."""
+    """Writes rows at given indices, in a branch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ KINDS: dict[Callable[[], Any], list[str]] = {Counting: ["calls", "total"], Recen
 @pytest.mark.parametrize("form", ["object", "folder"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_calls_in_a_row(kind: Callable[[], Any], form: str, tmp_path: Path) -> None:
-    """The converted model, fed what it returned before, does what TensorFlow does by itself."""
+    """The converted model, fed with its earlier outputs, does what TensorFlow does by itself."""
     module = kind()
     concrete = module.__call__.get_concrete_function()
     if form == "folder":
@@ -115,7 +115,7 @@ def test_calls_in_a_row(kind: Callable[[], Any], form: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("form", ["object", "folder"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_any_state_in_float32_and_float64(kind: Callable[[], Any], form: str, tmp_path: Path) -> None:
-    """What verification does: the source is run with the values that a feed gives to its variables."""
+    """As in a verification, the source runs with the variable values of an input set."""
     module = kind()
     concrete = module.__call__.get_concrete_function()
     if form == "folder":
@@ -172,7 +172,7 @@ def test_tensorflow_1(tmp_path: Path, resource: bool) -> None:
     assert [v.name for v in model.graph.outputs] == ["y", "part_x_next"]
 
 
-# What each operator takes behind the variable [4, 3].
+# The inputs of each operator after the variable [4, 3].
 _AT, _ROW = tf.constant([[1], [3]]), tf.constant([2, 0])
 _TO = tf.constant(images(2, 3, seed=5))
 OPERATORS: dict[str, tuple[Any, ...]] = {
@@ -234,7 +234,7 @@ def test_a_part_of_a_reference(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operator", sorted(CHANGES - set(OPERATORS) - SLICED))
 def test_operator_on_a_reference(operator: str, tmp_path: Path) -> None:
-    """What TensorFlow 1 has for variables that are no resources."""
+    """Operators of TensorFlow 1 on reference variables."""
     by_place = "Nd" in operator
     values = [_AT if by_place else _ROW, _TO] if operator.startswith("Scatter") else [images(4, 3)]
     with tf.Graph().as_default(), v1.Session() as session:
@@ -248,7 +248,7 @@ def test_operator_on_a_reference(operator: str, tmp_path: Path) -> None:
         y = tf.add(x, after[0], name="y")
         session.run(v1.global_variables_initializer())
         v1.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, {"y": y})
-    # What Assign overwrites is no input: no output depends on it.
+    # A variable that Assign overwrites is no input, because no output depends on its old value.
     held = {} if operator == "Assign" else {"held": images(4, 3, seed=2)}
     agrees(Source("savedmodel", tmp_path / "m"), [{"x": images(2, 3), **held}])
 
@@ -257,7 +257,7 @@ def test_operator_on_a_reference(operator: str, tmp_path: Path) -> None:
 
 
 def test_two_orders_are_refused(tmp_path: Path) -> None:
-    """Nothing says whether the sum is added before or after the variable is read: TensorFlow's result is chance."""
+    """It is undefined whether the sum is added before or after the variable is read: TensorFlow's result is random."""
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [3], name="x")
         total = v1.get_variable("total", initializer=tf.zeros([3]), use_resource=True)
@@ -277,7 +277,7 @@ def test_a_loop_that_changes_a_variable_is_refused() -> None:
             total.assign_add(tf.reduce_sum(x, 0))
         return x + total
 
-    with pytest.raises(Unsupported, match="changed inside of a loop"):
+    with pytest.raises(Unsupported, match="changed inside a loop"):
         read(Source("tf-function-object", model=looped.get_concrete_function()))
 
 

@@ -1,4 +1,4 @@
-"""Variables that a TensorFlow graph changes, in every format that a model with them is written to."""
+"""Variables that a TensorFlow graph changes, in every format to which such a model is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUFFIXES = {"tf-frozen": ".pb", "tflite": ".tflite", "keras": ".keras"}
 
 
 class Counting(tf.Module):  # type: ignore[misc]
-    """Counts its calls and sums what it is given."""
+    """Counts its calls and sums its inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Counting(tf.Module):  # type: ignore[misc]
 
 @pytest.mark.parametrize("to", ["tf", "tf-frozen", "tflite", "keras", "caffe2"])
 def test_state_is_an_input_and_an_output(to: str, tmp_path: Path) -> None:
-    """The verdict holds what the target returns against what the source's variables have after a call."""
+    """The verdict compares what the target returns with the source's variables after a call."""
     if to == "caffe2" and not os.environ.get("CONVERT_CAFFE2_PYTHON"):
         pytest.skip("CONVERT_CAFFE2_PYTHON names no real Caffe2")
     module = Counting()

@@ -1,4 +1,4 @@
-"""Variables that change and that no output depends on: seeds, counters and metrics are no inputs of the model."""
+"""Variables that change without effect on an output (seeds, counters, metrics) are no inputs of the model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow.runner import runner
 
 import convert.api
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.keras_helper import keras, layers
 from tests.support.tensorflow_helper import agrees, images
@@ -40,7 +40,7 @@ class Calls(tf.Module):  # type: ignore[misc]
 
 
 class Metric(tf.Module):  # type: ignore[misc]
-    """A mean that is made of two variables, one of open size, which depend on each other and on nothing else."""
+    """A mean made of two variables, one of unknown size, which depend only on each other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Metric(tf.Module):  # type: ignore[misc]
 
 
 class Chain(tf.Module):  # type: ignore[misc]
-    """`shown` is returned, `hidden` goes into the next `shown`, `deep` into the next `hidden`; `apart` into nothing."""
+    """`shown` is returned, `hidden` affects the next `shown`, `deep` the next `hidden`; `apart` affects nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Chain(tf.Module):  # type: ignore[misc]
 
 
 class Branch(tf.Module):  # type: ignore[misc]
-    """A branch changes one that is returned and one that is not."""
+    """A branch changes a variable that is returned and one that is not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def states(model: ir.Model) -> list[str]:
 @pytest.mark.parametrize("form", ["object", "folder"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_what_no_output_needs_is_left_out(kind: Callable[[], Any], form: str, tmp_path: Path) -> None:
-    """What is left, passed on from call to call, gives what TensorFlow gives by itself."""
+    """With the remaining state passed from call to call, the outputs are TensorFlow's."""
     module = kind()
     concrete = module.__call__.get_concrete_function()
     if form == "folder":
@@ -149,7 +149,7 @@ RECURRENT = {
     "name", [pytest.param(n, marks=pytest.mark.long) if n not in ("LSTM", "others") else n for n in RECURRENT]
 )
 def test_keras_layers_with_dropout(name: str, form: str, tmp_path: Path) -> None:
-    """Their seeds are in the graph, which draws nothing that is used."""
+    """Their seeds are in the graph, but no random number is used."""
     inputs = keras.Input((5, 6, 3) if name.startswith("Conv") else (5, 3), name="x")
     network = keras.Model(inputs, RECURRENT[name]()(inputs))
     x = images(2, *inputs.shape[1:])
@@ -168,7 +168,7 @@ def test_keras_layers_with_dropout(name: str, form: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("resource", [False, True])
 def test_tensorflow_1(resource: bool, tmp_path: Path) -> None:
-    """A step that is counted before an output is given, in a checkpoint and in a SavedModel."""
+    """A step counter that is incremented before the output, in a checkpoint and in a SavedModel."""
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, 3], name="x")
         step = v1.get_variable("step", initializer=tf.constant(5), use_resource=resource)

@@ -1,4 +1,4 @@
-"""Tables that files among the assets fill, or that a session filled: in the graph, and where the source is run."""
+"""Tables filled from files among the assets, or by a session: in the graph, and when the source is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import convert
 from convert import limits
 from convert.errors import BadInput, Unsupported
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.tensorflow_helper import read
 
@@ -22,7 +22,7 @@ LINE, NUMBER = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_
 STRING, INT64, FLOAT = tf.string, tf.int64, tf.float32
 
 FILES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
-    # The file, dtypes and columns of keys and values, and what is given besides.
+    # The file, dtypes and columns of keys and values, and further options.
     "words": ("one\ntwo\n drei \n", (STRING, LINE, INT64, NUMBER), {}),
     "words back": ("one\ntwo\ndrei", (INT64, NUMBER, STRING, LINE), {}),
     "lines of another system": ("one\r\ntwo\r\n", (STRING, LINE, INT64, NUMBER), {}),
@@ -34,7 +34,7 @@ ASKED = {STRING: [b"one", b"two", b" drei ", b"a", b""], INT64: [0, 1, 2, -2, 99
 
 
 def saved(folder: Path, text: str, columns: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """A SavedModel's function that looks words up, whose file is one of its assets."""
+    """Return a SavedModel with a function that looks up words, whose file is one of its assets."""
     (folder / "words.txt").write_bytes(text.encode())
     words = tf.lookup.TextFileInitializer(str(folder / "words.txt"), *columns, **given)
     module = tf.Module()

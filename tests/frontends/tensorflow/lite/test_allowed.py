@@ -1,4 +1,4 @@
-"""Operators of TensorFlow in TensorFlow Lite files are held against the same list."""
+"""TensorFlow operators in TensorFlow Lite files are checked with the same list."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from convert.frontends.tensorflow.lite import runner
 
 from convert.errors import UnsafeInput, Unsupported
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.lite.ops.lite_files import Result, handmade, packed, schema
 
 X = np.zeros(3, np.float32)
 
 
 def write(path: Path, *custom: str) -> Source:
-    """A file that holds custom operators beside the one that it runs."""
+    """Write a file that contains custom operators besides the one that it runs."""
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(handmade("ABS", [X], [Result([3])])(), 0))
     for name in custom:
         code = schema.OperatorCodeT()

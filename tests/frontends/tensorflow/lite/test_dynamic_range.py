@@ -1,4 +1,4 @@
-"""Verdicts on files with int8 weights whose activations are rounded as they run (dynamic-range quantization)."""
+"""Verdicts on files with int8 weights whose activations are rounded at run time (dynamic-range quantization)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import layers as L
 
 import convert
-from convert.verdict import PASS
+from convert.outcome.verdict import PASS
 
 
 def dense() -> Any:

@@ -1,4 +1,4 @@
-"""Offsets, sizes and texts of TensorFlow Lite files are held against the schema, as the runtime's verifier does."""
+"""Offsets, sizes and texts of TensorFlow Lite files are checked with the schema, as by the runtime's verifier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = {"Int8": 1, "Uint8": 1, "Bool": 1, "Int16": 2, "Uint16": 2, "Int32": 4, 
 
 
 def _kind(name: str, accessor: str) -> str:
-    """What a generated accessor reads."""
+    """Return the type that a generated accessor reads."""
     if "self._tab.Union(" in accessor:
         return f"U:{name}"
     made = re.search(r"obj = (\w+)\(\)", accessor)

@@ -17,10 +17,10 @@ from convert.frontends.tensorflow.lite.reader import select_signature
 
 import convert
 from convert.errors import BadInput, ConvertError, Unsupported, UsageError
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.runners import onnx as reference
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
+from convert.runtimes import onnx as reference
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.suites.hostile_files.lite_operators import lite_operator, operator_files, signature
 from tests.support.cases import f32
@@ -74,7 +74,7 @@ def _pictures() -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["float32", "float16"])
 def test_float_networks(mnist: dict[str, Path], form: str) -> None:
-    """Both are float32 evaluations of one function: neither is far from it in float64."""
+    """Both are float32 evaluations of one function, and both are close to it in float64."""
     model, feed = read(mnist[form]), {"image": _pictures()[:3]}
     assert shapes(model) == {"image": ["batch", 28, 28, 1], "output_0": ["batch", 10]}
     assert Counter(n.op_type for n in model.graph) == {
@@ -88,7 +88,7 @@ def test_float_networks(mnist: dict[str, Path], form: str) -> None:
 
 @pytest.mark.parametrize("form", ["int8", "uint8"])
 def test_quantized_networks(mnist: dict[str, Path], form: str) -> None:
-    """Scales and zero points are the file's: no number is more than one step off, and few are off at all."""
+    """Scales and zero points are the file's, so no number is off by more than one step, and few are off at all."""
     model = read(mnist[form])
     low = 128 if form == "int8" else 0
     feed = {"image": (np.round(_pictures()[:40] * 255) - low).astype(form)}
@@ -167,7 +167,7 @@ def test_selu_is_one_operator_again(tmp_path: Path) -> None:
 
 
 class Two(tf.Module):  # type: ignore[misc]
-    """Two signatures with names that are in another order than the tensors."""
+    """Two signatures with names in another order than the tensors."""
 
     @tf.function(input_signature=[tf.TensorSpec([3, 2], name="zebra"), tf.TensorSpec([2], name="apple")])
     def first(self, zebra: Any, apple: Any) -> Any:
@@ -250,7 +250,7 @@ def test_truncated_files(small: bytes, tmp_path: Path) -> None:
 
 
 def test_any_word_may_lie(small: bytes, tmp_path: Path) -> None:
-    """Every 4 bytes in turn replaced by large, negative and small numbers: bad input, unsupported, or a graph."""
+    """Every 4 bytes in turn are replaced by large, negative and small numbers: bad input, unsupported, or a graph."""
     refused = []
     for at in range(0, len(small) - 4, 4):
         for word in (b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\x01\x00\x00\x00"):
@@ -308,7 +308,10 @@ def test_lies(edit: Any, tmp_path: Path) -> None:
     [("ADD", "AddOptions", 4), ("MUL", "MulOptions", 4), ("CONCATENATION", "ConcatenationOptions", 1)],
 )
 def test_activations_that_kernels_pass_over(operator: str, options: str, number: int, tmp_path: Path) -> None:
-    """LiteRT's sum with a fused Tanh is the sum; one of its concatenations passes over any, the other refuses it."""
+    """LiteRT ignores a Tanh fused with a sum.
+
+    One of its concatenation kernels ignores any activation, the other refuses it.
+    """
     path, other = tmp_path / "m.tflite", {} if options != "ConcatenationOptions" else {"axis": 0}
     content = [f32(2, 3)]
     path.write_bytes(lite_operator(operator, options, {"fusedActivationFunction": number, **other}, content, (2, 3)))
@@ -322,7 +325,7 @@ def test_activations_that_kernels_pass_over(operator: str, options: str, number:
 
 @pytest.mark.parametrize("named", [False, True])
 def test_ends_of_one_name_are_all_there(named: bool, tmp_path: Path) -> None:
-    """Tensors of one operator of TensorFlow differ behind the colon only; a signature may call both ends the same."""
+    """Tensors of one TensorFlow operator differ only after the colon, and a signature may give both one name."""
     change = signature(outputs=[("x", 2), ("x_1", 3)]) if named else None
     axis = [np.array(1, np.int32)]
     (tmp_path / "m.tflite").write_bytes(
@@ -357,7 +360,7 @@ def test_what_the_interpreter_of_tensorflow_does_not_run_is_told(
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_a_constant_without_elements_has_no_buffer(dtype: str, tmp_path: Path) -> None:
-    """The shape of a scalar, and a part of a Concat: LiteRT takes them for what they are."""
+    """Examples are the shape of a scalar and a part of a Concat, which LiteRT reads as intended."""
     nothing = constant(np.zeros((0,) if dtype == "int32" else (2, 0), dtype))
     x = f32(1, 1) if dtype == "int32" else f32(2, 3)
     if dtype == "int32":

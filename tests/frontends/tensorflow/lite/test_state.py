@@ -1,4 +1,4 @@
-"""Variables of TensorFlow Lite files: quantized ones, those that nothing needs or fills, handles that are none."""
+"""Variables of TensorFlow Lite files: quantized ones, unneeded or unfilled ones, and invalid handles."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from convert.frontends import tensorflow as frontend
 
 import convert
 from convert.errors import BadInput, ConvertError, Unsupported
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.lite.ops.lite_files import opened, packed, schema
 from tests.frontends.tensorflow.lite.ops.state_support import check_steps, module_bytes
 from tests.frontends.tensorflow.lite.ops.test_state import CALLS, Both, Ring
@@ -26,7 +26,7 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 
 
 class Counter(tf.Module):  # type: ignore[misc]
-    """Counts its calls, which nothing reads."""
+    """Counts its calls; nothing reads the count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Counter(tf.Module):  # type: ignore[misc]
 
 @pytest.mark.slow
 def test_quantized_states() -> None:
-    """A variable of bytes is one of the graph too, and starts at the byte that stands for its first value."""
+    """A variable of bytes is one of the graph too, and starts at the byte that represents its initial value."""
     samples = [f32(1, 1, 3, low=-1 - k / 7) for k in range(20)]
     model = check_steps(module_bytes(Ring(), CALLS[0], quantize=samples), CALLS, 1, "READ_VARIABLE")
     assert {v.dtype.name for v in model.graph.inputs} == {"FLOAT", "INT8"}
@@ -54,7 +54,7 @@ def test_a_state_that_nothing_needs_is_left_out() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("to", slow_but(["onnx", "tf", "tflite"], "onnx"))
 def test_the_verdict(to: str, tmp_path: Path) -> None:
-    """The interpreter is given the values that the target is given, and every state is compared."""
+    """The interpreter gets the same values as the target, and every state is compared."""
     path = tmp_path / "m.tflite"
     path.write_bytes(module_bytes(Both(), CALLS[0]))
     report = convert.convert(path, to, tmp_path / f"out{'.' + to if to != 'tf' else ''}")
@@ -80,7 +80,7 @@ def _without_initializer(model: Any) -> None:
 
 
 def _renamed(name: str) -> Callable[[Any], None]:
-    """Another operator in the place of READ_VARIABLE, which has no options."""
+    """Put another operator in place of READ_VARIABLE, which has no options."""
 
     def change(model: Any) -> None:
         for code in model.operatorCodes:
@@ -92,7 +92,7 @@ def _renamed(name: str) -> Callable[[Any], None]:
 
 
 def _first_of_assign(model: Any) -> None:
-    """ASSIGN_VARIABLE is given the input of the model for a handle."""
+    """Give ASSIGN_VARIABLE the input of the model as a handle."""
     graph = model.subgraphs[0]
     codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
     for operator in graph.operators:
@@ -103,8 +103,12 @@ def _first_of_assign(model: Any) -> None:
 CHANGES: dict[str, tuple[Callable[[Any], None], type[ConvertError], str]] = {
     "nothing fills it": (_without_initializer, Unsupported, "'rows' is read before anything in the file gives it"),
     "a handle for a tensor": (_renamed("NEG"), BadInput, "NEG is given a handle instead of a tensor"),
-    "a tensor for a handle": (_first_of_assign, BadInput, "assigns to what is no variable"),
-    "a variable for a table": (_renamed("HASHTABLE_SIZE"), BadInput, "HASHTABLE_SIZE is given what is no handle"),
+    "a tensor for a handle": (_first_of_assign, BadInput, "assigns to a value that is not a variable"),
+    "a variable for a table": (
+        _renamed("HASHTABLE_SIZE"),
+        BadInput,
+        "HASHTABLE_SIZE gets a value that is not a handle",
+    ),
 }
 
 

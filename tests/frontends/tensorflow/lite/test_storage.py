@@ -1,4 +1,4 @@
-"""How a TensorFlow Lite file says that it stores numbers: by what most of its constants are, not by one of them."""
+"""How a TensorFlow Lite file stores numbers is derived from most of its constants, not from one of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from convert.frontends.tensorflow.lite import runner
 
-from convert.source import Source
-from convert.stored import FULL, HALF, WEIGHTS
+from convert.request.source import Source
+from convert.request.stored import FULL, HALF, WEIGHTS
 from tests.frontends.tensorflow.lite.ops.lite_files import packed
 
 F32, F16, INT8 = np.float32, np.float16, np.int8
 
 
 def file(path: Path, constants: list[tuple[type, int]], *, activations: bool = False) -> Source:
-    """A file of constants of these dtypes and sizes; those in 8 bits have scales, activations if asked for."""
+    """Return a file of constants of these dtypes and sizes; those in 8 bits have scales, activations if requested."""
     kinds = {F32: schema.TensorType.FLOAT32, F16: schema.TensorType.FLOAT16, INT8: schema.TensorType.INT8}
     model, graph = schema.ModelT(), schema.SubGraphT()
     model.version, model.subgraphs, model.buffers, graph.tensors = 3, [graph], [schema.BufferT()], []

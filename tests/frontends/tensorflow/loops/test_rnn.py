@@ -1,4 +1,6 @@
-"""Recurrent layers of Keras as single operators, masked and stacked ones too, against TensorFlow's own numbers."""
+"""Recurrent layers of Keras as single operators, including masked and stacked ones, against TensorFlow's own
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convert.source import Source
+from convert.request.source import Source
 from tests.support.keras_helper import keras, layers
 from tests.support.tensorflow_helper import agrees, images, shapes
 
@@ -101,7 +103,7 @@ def test_masked_by_embedding(name: str) -> None:
 
 @pytest.mark.slow
 def test_masked_from_a_state_that_is_given() -> None:
-    """A sequence in which nothing is left ends with that state: ONNX's operators would give zeros."""
+    """A sequence without any unmasked step ends with that state; ONNX's operators would give zeros."""
     x, h = keras.Input((None, 5), name="x"), keras.Input((4,), name="h")
     mask = keras.ops.any(keras.ops.not_equal(x, 0.0), -1)
     y = layers.GRU(4, return_sequences=True, return_state=True)(x, initial_state=h, mask=mask)

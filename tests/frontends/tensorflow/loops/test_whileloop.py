@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convert.source import Source
+from convert.request.source import Source
 from tests.support.tensorflow_helper import agrees, images
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
@@ -141,7 +141,7 @@ def list_operators(x: Any) -> Any:
 
 @function(X, N)
 def below_nothing(x: Any, n: Any) -> Any:
-    """A limit below the start: no round, and the counter stays where it was."""
+    """Return a loop whose limit is below the start: no iteration, and an unchanged counter."""
     i = tf.constant(0)
     while i < n - 3:
         x = x * 2.0
@@ -151,7 +151,7 @@ def below_nothing(x: Any, n: Any) -> Any:
 
 @function(X)
 def longer_than_written(x: Any) -> Any:
-    """Elements behind the last round are zeros."""
+    """Return a loop in which list elements after the last iteration are zeros."""
     items = tf.TensorArray(tf.float32, 6, element_shape=[3])
     for i in tf.range(tf.shape(x)[0]):
         items = items.write(i, x[i])
@@ -160,14 +160,14 @@ def longer_than_written(x: Any) -> Any:
 
 @function(X)
 def overflowing(x: Any) -> Any:
-    """Integers that are known run over as stored ones do."""
+    """Return a loop in which known integers overflow like stored ones."""
     big = tf.constant(2000000000) + 0 * tf.shape(x)[0]
     return big + big, big * 3, tf.constant([2**31 - 1]) + tf.constant([1])
 
 
 @function(X)
 def columns(x: Any) -> Any:
-    """Reads along another axis than a list is read: no recurrent operator, whatever the sizes."""
+    """Slice along an axis that is not the time axis: this is no recurrent operator, at any size."""
     state = tf.zeros([tf.shape(x)[0], 2])
     kernel, recurrent = tf.ones([1, 2]) * 0.3, tf.ones([2, 2]) * 0.1
     for i in tf.range(3):
@@ -177,7 +177,7 @@ def columns(x: Any) -> Any:
 
 @function(X, N)
 def counting_vectors(x: Any, n: Any) -> Any:
-    """States of several elements, and of one, that all grow by a number."""
+    """Return states of several elements, and of one, that all grow by a number."""
     places, one, total = tf.zeros([3], tf.int32), tf.zeros([1], tf.int32), tf.zeros([2])
     for _ in tf.range(n):
         total += tf.squeeze(tf.gather([[1.0, 2.0], [3.0, 5.0], [7.0, 9.0], [4.0, 6.0], [8.0, 0.5]], one), 0)
@@ -188,7 +188,7 @@ def counting_vectors(x: Any, n: Any) -> Any:
 
 @function(X, N)
 def kept_of_no_round(x: Any, n: Any) -> Any:
-    """A list of one element that no round writes to holds zeros."""
+    """Return a list of one element, zeros because no iteration writes to it."""
     items = tf.TensorArray(tf.float32, 1, element_shape=[3], clear_after_read=False)
     for i in tf.range(n):
         items = items.write(0, x[0] + tf.cast(i, tf.float32))

@@ -1,4 +1,4 @@
-"""Runs cases of the TensorFlow frontend in other dtypes: what is float16, bfloat16, float64 or int64 stays it."""
+"""Runs cases of the TensorFlow frontend in other dtypes: float16, bfloat16, float64 and int64 are kept."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 from convert.frontends import tensorflow as frontend
 
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.reference import executor
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import OF_STORED, concrete_of, tf
 from tests.support.cases import Case
 
@@ -24,9 +24,9 @@ NARROW = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 OTHERWISE = {
-    "LeakyRelu",  # an attribute in float32, whose 0.3 is taken to be the number that was written
-    "Bitcast",  # of another size is another operation
-    *OF_STORED,  # the integers are quantized ones, of which there are none of 64 bits
+    "LeakyRelu",  # a float32 attribute, whose 0.3 is read as the number that was written
+    "Bitcast",  # another size would be another operation
+    *OF_STORED,  # the integers are quantized ones, which do not exist in 64 bits
 }
 
 
@@ -35,9 +35,9 @@ REFUSED = {("MaxPoolWithArgmax", "int64")}
 
 
 def check_dtype(row: Case, kind: str) -> bool:
-    """Whether TensorFlow takes the case in `kind`; if it does, the graph has to give the same dtypes.
+    """Return whether TensorFlow accepts the case in `kind`; if so, assert that the graph gives the same dtypes.
 
-    In float64, nothing on the way may be narrower, and the numbers agree to 1e-9.
+    In float64, no intermediate may be narrower, and the numbers agree to 1e-9.
     """
     before, after = (np.int32 if kind == "int64" else np.float32), KINDS[kind]
     if (row.operator, kind) in REFUSED or row.operator in OTHERWISE or not any(_holds(v, before) for v in row.inputs):
@@ -63,7 +63,7 @@ def check_dtype(row: Case, kind: str) -> bool:
 
 
 def close(got: Any, expected: np.ndarray) -> None:
-    """To the digits of the dtype of what is expected; integers, booleans and strings exactly."""
+    """Assert equality to the digits of the expected dtype; integers, booleans and strings exactly."""
     if expected.dtype.kind == "O":
         assert [s.encode() for s in got.ravel()] == list(expected.ravel())
         return

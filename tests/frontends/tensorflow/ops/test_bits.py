@@ -12,9 +12,13 @@ EDGES = np.array(
     [0, -0.0, 1, -1, 1e-45, -1e-45, 1.1754944e-38, 3e38, -3.4028235e38, np.inf, -np.inf, np.nan], np.float32
 )
 NUMBERS = np.concatenate([EDGES, (f32(20) * np.exp2(np.arange(-140, 120, 13))).astype(np.float32)])
+_RATIO = np.exp2(np.arange(-1070, 1020, 97, dtype=np.float64))
+WIDE = np.concatenate(
+    [[0, -0.0, 1.5, -2, 5e-324, -1e-310, np.finfo(float).tiny, np.finfo(float).max, np.inf, -np.inf], 1.1 * _RATIO]
+)
 SIGNED = np.array([-9, -8, -1, 0, 7, 1 << 30], np.int32)
 BY = np.array([1, 3, 2, 5, 1, 3], np.int32)
-# As many bits as there are, or more, or fewer than none.
+# Shifts by the width, by more, or by a negative number.
 FAR = np.array([7, 8, 32, 65, -3])
 
 ROWS = [
@@ -32,7 +36,9 @@ ROWS = [
     case("Bitcast", i32(3, 4, low=-9, high=9), type="uint32").named("unsigned"),
     case("Bitcast", i64(3, low=-9, high=9) * 3**37, type="int32").named("halves"),
     case("Bitcast", i32(3, 2, low=-9, high=9), type="int64").named("pairs"),
-    case("Bitcast", np.array([1.5, 2]), type="int64").named("float64").xfail("the bits of float64"),
+    case("Bitcast", WIDE, type="int64").named("float64"),
+    case("Bitcast", WIDE.view(np.int64), type="float64").named("float64 back"),
+    case("Bitcast", WIDE.view(np.uint32).reshape(-1, 2), type="float64").named("float64 of pairs"),
     *(
         case("PopulationCount", np.resize([-5, 7, 1, -1, 0, 97, -128], 21).astype(dtype)).named(dtype)
         for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

@@ -1,4 +1,6 @@
-"""Kernels of cuDNN as Keras calls them, against Keras's own layer with the same weights: they have no kernel here."""
+"""cuDNN's kernels as Keras calls them, against Keras's own layer with the same weights, because they have no kernel
+here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from convert.errors import BadInput, Unsupported
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.keras_helper import layers
 from tests.support.tensorflow_helper import ROUNDING, images, read, rms
@@ -33,7 +35,7 @@ def masked(lengths: Any) -> Any:
 
 
 def by_cudnn(kind: Any, layer: Any, lengths: Any, backwards: bool) -> Any:
-    """The function that Keras makes of a layer where there is a GPU."""
+    """Return the function that Keras makes of a layer if there is a GPU."""
     rnn = importlib.import_module("keras.src.backend.tensorflow.rnn")
     weights = [w.numpy() for w in (layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias)]
     lstm = kind is layers.LSTM
@@ -76,7 +78,7 @@ def test_keras_layer(kind: Any, lengths: Any, backwards: bool, monkeypatch: pyte
     ]
     shown = here[:, ::-1] if backwards else here
     for i, (ours, deployed, exact) in enumerate(zip(got, *rows, strict=True)):
-        if i == 0:  # behind its end cuDNN gives zeros where Keras repeats the last output
+        if i == 0:  # after its end cuDNN returns zeros, while Keras repeats the last output
             ours, deployed, exact = ours[shown], deployed[shown], exact[shown]
         floor = max(rms(deployed - exact), ROUNDING * rms(exact))
         assert rms(ours - exact) <= 4 * floor

@@ -14,10 +14,10 @@ from convert.frontends.tensorflow.rules import tf_op
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.passes.fold import fold_constants
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, run, with_batch
 from tests.support.cases import Case, case, f32, f64, params
 
@@ -91,7 +91,7 @@ def _read(function: Any, *specs: Any) -> tuple[Any, ir.Model]:
 
 @pytest.mark.parametrize(("bits", "narrow"), [(8, False), (8, True), (4, False), (16, False)])
 def test_halves_of_a_step_have_the_level_that_tensorflow_gives_them(bits: int, narrow: bool) -> None:
-    """Of 40 ranges: all halves and wholes of a step, and random numbers, as weights and as data."""
+    """40 ranges with whole and half steps and random numbers, as weights and as data."""
     low, high = -RNG.uniform(0, 3, 40).astype(np.float32), RNG.uniform(0.01, 6, 40).astype(np.float32)
     low[:2], high[:2] = [0, -1], [6, 1]
     step = (high - low) / np.float32(2**bits - 1 - narrow)
@@ -113,7 +113,7 @@ def test_halves_of_a_step_have_the_level_that_tensorflow_gives_them(bits: int, n
 
 
 def test_a_quantized_weight_is_stored_as_bytes() -> None:
-    """Those of a depthwise convolution, too, whose channels take other places."""
+    """This includes weights of a depthwise convolution, whose channels are reordered."""
     plain, deep = (RNG.uniform(-1, 1, (3, 3, 4, n)).astype(np.float32) for n in (6, 2))
     ends = lambda n: (tf.constant([-1.0] * n), tf.constant(np.linspace(0.5, 1.5, n, dtype=np.float32)))  # noqa: E731
 
@@ -135,7 +135,7 @@ def test_a_quantized_weight_is_stored_as_bytes() -> None:
 
 @pytest.mark.long
 def test_a_quantized_network_agrees_in_float64(tmp_path: Any) -> None:
-    """Ranges that are constants, variables and computed; means of quantized numbers are halves of a step."""
+    """Ranges are constants, variables or computed; means of quantized numbers are halves of a step."""
     import convert
 
     class Network(tf.Module):
@@ -160,9 +160,9 @@ def test_a_quantized_network_agrees_in_float64(tmp_path: Any) -> None:
 
 @pytest.mark.skipif(tf.__version__.startswith("2.20."), reason="TensorFlow 2.20's converter writes no four bits")
 def test_integers_of_four_bits_of_tensorflow_lite_end_where_they_end(tmp_path: Path) -> None:
-    """They are stored in bytes, which end later."""
+    """They are stored in bytes, whose range is wider."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is the oracle")
-    steps = np.arange(-30, 30)[:, None] + [-0.4, 0.0, 0.3]  # no halves, which runtimes round either way
+    steps = np.arange(-30, 30)[:, None] + [-0.4, 0.0, 0.3]  # no halves, which runtimes round in either direction
     x = (steps.ravel() * 2 / 15).astype(np.float32)
     fake = tf.quantization.fake_quant_with_min_max_args
     function = tf.function(lambda x: fake(x, -1.0, 1.0, num_bits=4), input_signature=[tf.TensorSpec(x.shape)])
@@ -182,7 +182,7 @@ def test_integers_of_four_bits_of_tensorflow_lite_end_where_they_end(tmp_path: P
 
 @pytest.mark.parametrize(("signed", "bits"), [(True, 0), (True, 62), (False, 63), (True, 2**31 - 1)])
 def test_bits_that_tensorflow_refuses(signed: bool, bits: int) -> None:
-    """Of a billion the levels alone would fill memory."""
+    """The levels of a billion bits would fill the memory."""
     options = {"signed_input": signed, "range_given": True, "narrow_range": False, "axis": -1}
     with pytest.raises(tf.errors.InvalidArgumentError, match="num_bits"):
         tf.raw_ops.QuantizeAndDequantizeV3(input=[1.0], input_min=-1.0, input_max=2.0, num_bits=bits, **options)

@@ -12,10 +12,10 @@ import tensorflow as tf
 from convert.backends import onnx as onnx_backend
 
 from convert import api, plugin
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
-from convert.report import Report
+from convert.request.options import Options
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, params
 from tests.support.onnx_support import run_ort
@@ -57,7 +57,7 @@ def test_operator_with_dynamic_batch(row: Case) -> None:
 
 
 def test_matrices_of_the_inverse_are_not_rounded_in_float64() -> None:
-    """However large they are: a transform there and back was said to be wrong from 16 elements on."""
+    """This is for any size: a transform and its inverse were reported as wrong from 16 elements on."""
 
     def there_and_back(x: tf.Tensor) -> tf.Tensor:
         return tf.signal.irfft(tf.signal.rfft(x))
@@ -98,7 +98,7 @@ def test_lengths_that_a_run_decides(name: str) -> None:
 
 
 def test_lengths_that_are_no_powers_of_two_keep_their_digits() -> None:
-    """onnxruntime's transform in float32 was off by six times what TensorFlow rounds."""
+    """onnxruntime's transform in float32 was off by six times TensorFlow's rounding error."""
     x = np.random.default_rng(0).standard_normal((3, 100)).astype(np.float32)
     proto = onnx_backend.to_proto(read(tf.function(tf.signal.fft, input_signature=[COMPLEX])), Options())
     got = run_ort(proto, {"x": np.stack([x, 0 * x], -1)})[0]

@@ -1,4 +1,4 @@
-"""Operators that TensorFlow's optimizer fuses: as frozen graphs hold them, against TensorFlow's own kernels."""
+"""Operators that TensorFlow's optimizer fuses, as frozen graphs contain them, against TensorFlow's own kernels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from convert.frontends.tensorflow.runner import runner
 
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run, same
 from tests.support.tensorflow_helper import images, read
 
@@ -22,7 +22,7 @@ CONV = {"strides": [1, 2, 1, 1], "padding": "SAME", "data_format": "NHWC", "dila
 
 
 def graph(operator: str, x: np.ndarray, constants: list[np.ndarray], attributes: dict[str, Any], *, args: int) -> Any:
-    """A GraphDef of a placeholder and one operator on it, whose last `args` constants are what was fused."""
+    """Return a GraphDef of a placeholder and one operator; its last `args` constants belong to the fused operators."""
     found = tf.compat.v1.GraphDef()
     node = found.node.add(name="x", op="Placeholder")
     node.attr["dtype"].type = 1
@@ -59,7 +59,7 @@ def check(made: Any, x: np.ndarray) -> None:
     "fused", [["BiasAdd"], ["BiasAdd", "Relu"], ["BiasAdd", "Relu6"], ["BiasAdd", "Elu"], ["BiasAdd", "LeakyRelu"]]
 )
 def test_convolution(fused: list[str]) -> None:
-    """Without `TArgs`, as TensorFlow.js writes it."""
+    """The node lacks `TArgs`, as in files of TensorFlow.js."""
     x = images(2, 7, 6, 4)
     check(graph("_FusedConv2D", x, [WEIGHT, BIAS], CONV | {"fused_ops": fused, "leakyrelu_alpha": 0.3}, args=1), x)
 
@@ -78,7 +78,7 @@ def test_product(fused: list[str]) -> None:
 
 
 def test_depthwise_convolution() -> None:
-    """TensorFlow runs it where it was built for oneDNN only, so the oracle is the two operators."""
+    """TensorFlow runs this only if it was built for oneDNN, so the two separate operators are the reference."""
     x, weight, bias = images(2, 7, 6, 4), images(3, 3, 4, 1), images(4)
     depthwise = CONV | {"strides": [1, 2, 2, 1], "fused_ops": ["BiasAdd", "Relu"]}
     made = graph("_FusedDepthwiseConv2dNative", x, [weight, bias], depthwise, args=1)
@@ -87,7 +87,7 @@ def test_depthwise_convolution() -> None:
 
 
 def test_batch_norm_with_activation() -> None:
-    """A GPU's operator: the oracle is the two that it stands for."""
+    """This is a GPU operator, so the two operators that it stands for are the reference."""
     x = images(2, 7, 6, 5)
     made = graph("_FusedBatchNormEx", x, STATISTICS, {"epsilon": 0.01, "is_training": False, "activation_mode": "Relu"},
                  args=0)  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, tf, with_batch
 from tests.support.cases import Case, case, f32, i32, i64, params
 from tests.support.tensorflow_helper import agrees

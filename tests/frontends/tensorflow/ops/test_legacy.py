@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, run, same, tf, with_batch
 from tests.support.cases import Case, case, f32, params
 from tests.support.tensorflow_helper import read
@@ -45,7 +45,7 @@ def test_operator_with_dynamic_batch(row: Case) -> None:
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_batch_norm_of_graphs_of_the_first_versions(scaled: bool) -> None:
-    """TensorFlow builds no such node any more, but has its function of that name."""
+    """TensorFlow cannot build such a node any more, but still has a function of that name."""
     statistics = {"m": f32(4), "v": f32(4, low=0.2), "beta": f32(4, low=0), "gamma": f32(4, low=0.5)}
     with tf.Graph().as_default() as graph:
         tf.compat.v1.placeholder(tf.float32, [None, 3, 2, 4], "t")

@@ -19,7 +19,7 @@ REDUCING = ("sum", "mean", "max", "min", "prod", "logsumexp", "euclidean_norm", 
 
 
 def levels(axis: int) -> Callable[[Any], Any]:
-    """Levels whose range is that of the numbers, along an axis."""
+    """Return levels whose range is the range of the numbers, along an axis."""
     return lambda x: tf.raw_ops.QuantizeAndDequantizeV4(
         input=x, input_min=[0.0] * x.shape[axis], input_max=[0.0] * x.shape[axis], range_given=False, axis=axis,
         signed_input=True, num_bits=8, round_mode="HALF_TO_EVEN", narrow_range=False,
@@ -54,7 +54,7 @@ def test_it_gives_what_tensorflow_gives(name: str, shape: tuple[int, ...]) -> No
     try:
         want = FUNCTIONS[name](tf.constant(x)).numpy()
     except (tf.errors.InvalidArgumentError, ValueError, IndexError):
-        return  # TensorFlow has none of this rank
+        return  # TensorFlow has no such operator of this rank
     called = FUNCTIONS[name]
     function = tf.function(called, input_signature=[tf.TensorSpec(shape, name="x")], autograph=False)
     session = onnxruntime.InferenceSession(convert.to_onnx(function, verify=False).SerializeToString())

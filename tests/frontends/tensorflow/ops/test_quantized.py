@@ -10,7 +10,9 @@ from tests.support.cases import Case, case, f32, params
 
 
 def _stored(kind: str, *shape: int) -> np.ndarray:
-    """From end to end; of 32 bits without the last, which TensorFlow itself reads as the first."""
+    """Return integers over the whole range; in 32 bits without the last one, which TensorFlow itself reads as the
+    first.
+    """
     info = np.iinfo(kind)
     spread = np.linspace(int(info.min), int(info.max) - (info.bits == 32) * 200, int(np.prod(shape)))
     return spread.astype(np.int64).astype(kind).reshape(shape)

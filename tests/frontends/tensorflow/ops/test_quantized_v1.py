@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import check, run, some_bytes, with_batch
 from tests.support import eigen_kernels
 from tests.support.cases import Case, case, params
@@ -20,12 +20,12 @@ RANGES = [(-1.1, 0.7), (0.0, 6.0), (-2.0, -0.5), (0.25, 3.0)]
 
 
 def _sums(*shape: int) -> np.ndarray:
-    """What is summed in 32 bits, of both signs."""
+    """Return sums in 32 bits, of both signs."""
     return ((np.arange(np.prod(shape)) * 7919 % 40009 - 19000) * 13).astype(np.int32).reshape(shape)
 
 
 def _ranged(operator: str, *inputs: np.ndarray, **attributes: object) -> list[Case]:
-    """Both inputs in ranges that are constants, and in ranges that are data."""
+    """Return both inputs with constant ranges, and with ranges that are data."""
     pairs = [(RANGES[0], RANGES[1]), (RANGES[2], RANGES[0]), (RANGES[3], RANGES[1])]
     rows = [(str(pairs[0]), (*pairs[0][0], *pairs[0][1]))]
     rows += [(f"run time {x} {y}", tuple(map(_F32, (*x, *y)))) for x, y in pairs]
@@ -105,7 +105,7 @@ CHANCE = np.random.default_rng(3)
 
 
 def stored(*shape: int) -> tuple[Any, float, float]:
-    """A weight as bytes, in a constant of TensorFlow's own type for them, and its range."""
+    """Return a weight as bytes, in a constant of TensorFlow's own dtype for them, and its range."""
     levels = CHANCE.integers(0, 256, shape).astype(tf.quint8.as_numpy_dtype)
     return tf.constant(levels, tf.quint8), -1.2, 0.9
 
@@ -119,7 +119,7 @@ def narrowed(sums: Any, low: Any, high: Any) -> Any:
 
 
 def layer(x: Any, low: Any, high: Any, inner: int, outer: int) -> Any:
-    """Convolution, bias and Relu: nine kernels, with the ranges of the sums found in between."""
+    """Return convolution, bias and Relu: nine kernels, with the ranges of the sums computed in between."""
     (w, *of_w), (b, *of_b) = stored(3, 3, inner, outer), stored(outer)
     sums = tf.raw_ops.QuantizedConv2D(
         input=x, filter=w, min_input=low, max_input=high, min_filter=of_w[0], max_filter=of_w[1],
@@ -144,14 +144,14 @@ def network(image: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_every_level_is_the_same() -> None:
-    """Of two pictures, with the ranges that they lead to."""
+    """Two images, with the ranges that follow from them."""
     concrete = network.get_concrete_function()
     model = read(Source("tf-function-object", model=concrete))
     for image in (CHANCE.normal(size=(2, 11, 12, 3)), CHANCE.uniform(0, 3, (1, 11, 12, 3))):
         feed = {"image": image.astype(np.float32)}
-        expected = eigen_kernels.computed(concrete, [feed["image"]])  # QuantizeV2 departs otherwise
+        expected = eigen_kernels.computed(concrete, [feed["image"]])  # oneDNN's QuantizeV2 differs
         for name, got in run(model, feed).items():
             np.testing.assert_array_equal(got, expected[name])
             assert got.dtype == expected[name].dtype
     counts = [n.op_type for n in model.graph].count("ConvInteger")
-    assert counts == 3  # the first picture's range holds zero, the second layer's may not
+    assert counts == 3  # the first image's range contains zero, the second layer's may not

@@ -14,7 +14,7 @@ RANGES = [(-1.1, 0.7), (0.0, 6.0), (-2.0, -0.5), (0.25, 3.0)]
 
 
 def _convolution(picture: np.ndarray, kernel: np.ndarray, label: str, stride: int, padding: str) -> list[Case]:
-    """Weights' ranges are constants, as in every graph that was quantized."""
+    """Return a convolution whose weights have constant ranges, as in every quantized graph."""
     attributes = {"strides": [1, stride, stride, 1], "padding": padding}
     return [
         case("QuantizedConv2D", picture, kernel, *ends, -0.8, 0.9, **attributes).named(f"{label} {ends}")

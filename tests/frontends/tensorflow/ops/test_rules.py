@@ -1,4 +1,4 @@
-"""The table of the TensorFlow frontend's rules: the modules beside this one hold a row for each."""
+"""The table of the TensorFlow frontend's rules has a row in a test module next to this one for each rule."""
 
 from __future__ import annotations
 
@@ -18,13 +18,20 @@ ELSEWHERE = {"ReadVariableOp", "ResourceGather", "VarIsInitializedOp", "RandomUn
              "RandomUniformInt", "RandomStandardNormal", "RandomShuffle", "Multinomial", "ResourceGatherNd", "TopK",
              "LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "TruncatedNormal",
              "OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone", "StringFormat",
-             "BatchNormWithGlobalNormalization", "RaggedTensorFromVariant", "RaggedTensorToVariant"}  # fmt: skip
-"""Operators on variables and tables, and those without a result to compare, have tests in ../test_reader.py and
-../graph/test_lookup_tables.py; those that change a variable have theirs in ../graph/test_state.py; variants, optional
-values and texts in ../test_whole.py; what cuDNN computes in test_cudnn.py, what graphs may not hold any more in
-test_legacy.py."""
+             "BatchNormWithGlobalNormalization", "RaggedTensorFromVariant", "RaggedTensorToVariant",
+             "XlaCallModule"}  # fmt: skip
+"""Operators that have tests elsewhere:
+
+- operators on variables and tables, and those without a result to compare: ../test_reader.py and
+  ../graph/test_lookup_tables.py
+- operators that change a variable: ../graph/test_state.py
+- variants, optional values and texts: ../test_operators_in_context.py
+- operators on cuDNN: test_cudnn.py
+- operators that graphs may no longer hold: test_legacy.py
+- programs of StableHLO: ../test_programs.py
+"""
 FUNCTIONS = {"If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile"}
-"""Control flow and lists have theirs in ../loops/test_whileloop.py, what only TensorFlow's optimizer writes in
+"""Control flow and lists have tests in ../loops/test_whileloop.py, operators that only TensorFlow's optimizer writes in
 test_fused.py."""
 
 COVERED = 314

@@ -24,7 +24,7 @@ ROWS = [
     *(case("MirrorPad", f32(3, 4), [[2, 1], [0, 2]], mode=mode) for mode in ("REFLECT", "SYMMETRIC")),
     case("StridedSlice", f32(4, 5, 6), [1, 0, 0], [3, 5, -1], [1, 2, 1], **SELDOM),
     case("StridedSlice", f32(4, 5, 6), [-1, 4], [-4, 0], [-1, -2], **SELDOM).named("backwards"),
-    # Of these, ONNX's Slice would begin with the first element.
+    # For these bounds ONNX's Slice would begin with the first element.
     *(
         case(
             "StridedSlice",

@@ -16,7 +16,7 @@ def _positive(n: int, *lead: int) -> np.ndarray:
 
 
 def _diagonals(n: int, *lead: int) -> np.ndarray:
-    """Of matrices far from singular; what lies outside of them is no number."""
+    """Return the diagonals of matrices far from singular; entries outside the matrix are NaN."""
     found = f32(*lead, 3, n)
     found[..., 1, :] += 4
     found[..., 0, -1] = found[..., 2, 0] = np.nan

@@ -15,16 +15,16 @@ import pytest
 from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow.graph import opdefs
 
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support import eigen_kernels
 from tests.support.cases import Case
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 
-# `tf.raw_ops` calls some arguments by other names than the operator's schema.
+# `tf.raw_ops` has other names for some arguments than the operator's schema.
 OF_COMPLEX = {"Real", "Imag", "Angle", "ComplexAbs", "Conj", "ConjugateTranspose", "FFT", "IFFT", "FFT2D", "IFFT2D",
               "FFT3D", "IFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"}  # fmt: skip
 DTYPES = {"dtype", "DstT", "out_type", "output_type", "Tout", "out_idx", "Targmax", "output_idx_type", "Tsplits", "T",
@@ -55,17 +55,19 @@ itself refuses MatrixSetDiag with several diagonals and an open batch; a part is
 
 
 def with_batch(rows: Iterable[Case]) -> list[Case]:
-    """The rows that are read with an open batch as well."""
+    """Return the rows that are also read with a dynamic batch."""
     return [row for row in rows if also_with_batch(row)]
 
 
 def also_with_batch(row: Case) -> bool:
-    """Whether a row is no gap, has a batch, and keeps a known rank: with static sizes such rows are slow tests."""
+    """Return whether a row is no gap, has a batch, and keeps a known rank; such rows are slow tests with static
+    sizes.
+    """
     return not row.reason and any(map(has_array, row.inputs)) and (row.operator, row.label) not in RANK_UNKNOWN
 
 
 def check(row: Case, *, dynamic: bool) -> None:
-    """Assert that what was read gives what TensorFlow gives; `dynamic` leaves the first dim of every input open."""
+    """Assert that the read graph gives TensorFlow's results; `dynamic` makes the first dim of every input dynamic."""
     concrete, arrays = concrete_of(row, dynamic=dynamic)
     if row.operator in eigen_kernels.DEPARTING:
         expected = eigen_kernels.computed(concrete, list(arrays.values()))
@@ -80,7 +82,7 @@ def check(row: Case, *, dynamic: bool) -> None:
 
 
 def concrete_of(row: Case, *, dynamic: bool, number: Any = np.float32) -> tuple[Any, dict[str, Any]]:
-    """The operator in a function, and its inputs by name; floating constants are of dtype `number`."""
+    """Return the operator in a function, and its inputs by name; floating constants have the dtype `number`."""
     names = [a.name for a in opdefs.find(row.operator).inputs]  # type: ignore[union-attr]
     arrays = {f"x{i}": a for i, a in enumerate(_flat(row.inputs)) if isinstance(a, (np.ndarray, np.generic))}
     fixed = [id(a) for n, a in zip(names, row.inputs, strict=True) if n in ("filter", "weights") or not dynamic]
@@ -101,14 +103,14 @@ def concrete_of(row: Case, *, dynamic: bool, number: Any = np.float32) -> tuple[
 
 
 def _stored(tensors: Any) -> Any:
-    """Integers as TensorFlow's types for integers that stand for numbers."""
+    """Return integers in TensorFlow's dtypes for quantized integers."""
     if isinstance(tensors, list):
         return [_stored(t) for t in tensors]
     return tf.bitcast(tensors, STORED[tensors.dtype.name])
 
 
 def _real(result: Any) -> list[Any]:
-    """A result as real tensors of dtypes that numpy has."""
+    """Return a result as real tensors of dtypes that numpy has."""
     if result.dtype.is_quantized:
         return [tf.bitcast(result, {q: i for i, q in STORED.items()}[result.dtype.name])]
     return [tf.math.real(result), tf.math.imag(result)] if result.dtype.is_complex else [result]
@@ -119,14 +121,14 @@ def _dtype(array: Any) -> Any:
 
 
 def _raw(operator: str, arguments: dict[str, Any]) -> Any:
-    """`tf.raw_ops` calls some arguments by other names than the operator's schema."""
+    """Return the argument's name in `tf.raw_ops`, which differs from the operator's schema for some."""
     function = getattr(tf.raw_ops, operator)
     taken = inspect.signature(function).parameters
     return function(**{name if name in taken else RENAMED[name]: value for name, value in arguments.items()})
 
 
 def _meant(row: Case) -> int:
-    """How many outputs count: not batch normalization's for its gradient, nor vectors that are not asked for."""
+    """Return how many outputs count: not batch normalization's for its gradient, nor vectors that are not requested."""
     if row.attributes.get("compute_uv", row.attributes.get("compute_v", True)) is False:
         return 1
     return (3 if row.attributes["is_training"] else 1) if row.operator.startswith("FusedBatchNorm") else 99
@@ -159,12 +161,14 @@ def _given(value: Any, left: Any, number: Any) -> Any:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether an input is a list of tensors."""
+    """Return whether an input is a list of tensors."""
     return isinstance(value, list) and any(isinstance(v, (np.ndarray, np.generic)) for v in value)
 
 
 def run(model: ir.Model, feeds: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Run by onnxruntime as it was read, no pass applied; the checker, which asks for shapes, sees it first."""
+    """Run the graph in onnxruntime as it was read, without passes; first the checker, which requires shapes,
+    sees it.
+    """
     proto = ir.serde.serialize_model(model)
     if all(value.shape is not None for value in model.graph.outputs):
         onnx.checker.check_model(proto, full_check=True)
@@ -176,7 +180,7 @@ def run(model: ir.Model, feeds: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def same(got: np.ndarray, expected: np.ndarray) -> None:
-    """Equal dtype and shape; integers and booleans exact, floats to a few roundings of the largest."""
+    """Assert equal dtype and shape; integers and booleans exact, floats to a few roundings of the largest."""
     assert got.shape == expected.shape
     if expected.dtype.kind == "O":
         assert [s.encode() for s in got.ravel()] == list(expected.ravel())
@@ -191,7 +195,7 @@ def same(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 def agrees(value: ir.Value, result: np.ndarray) -> None:
-    """What the graph states of an output is what came out."""
+    """Assert that the output has the dtype and shape that the graph declares."""
     assert value.dtype is not None
     assert value.dtype == ir.DataType.STRING or value.dtype.numpy() == result.dtype
     if value.shape is not None:
@@ -200,12 +204,12 @@ def agrees(value: ir.Value, result: np.ndarray) -> None:
 
 
 def has_array(value: Any) -> bool:
-    """Whether an input, or one of a list of them, has a first dim that may vary."""
+    """Return whether an input, or one of a list of them, has a first dim that may vary."""
     if isinstance(value, list):
         return any(map(has_array, value))
     return isinstance(value, np.ndarray) and value.ndim > 0
 
 
 def some_bytes(*shape: int, step: int = 37) -> np.ndarray:
-    """Bytes that take all levels in turn."""
+    """Return bytes that take all levels in turn."""
     return (np.arange(np.prod(shape)) * step % 256).astype(np.uint8).reshape(shape)

@@ -15,9 +15,9 @@ from convert.frontends.tensorflow.runner.allowed import check_file
 from convert.frontends.tensorflow.runner.keras_archive import check_config, with_keras_model
 
 from convert.errors import UnsafeInput
-from convert.options import Options
-from convert.runners.sandbox import CALLS, FILES, available_measures
-from convert.source import Source
+from convert.processes.sandbox import CALLS, FILES, available_measures
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.confined import Hostile, run_trusted
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
@@ -48,7 +48,7 @@ WRITING: dict[str, Callable[[Path], object]] = {
 
 
 def _debug(operator: str, address: str) -> Callable[[Any, Any], None]:
-    """Put a debugging operator, which Python cannot make, before what makes the signature's output."""
+    """Put a debugging operator, which Python cannot create, before the node that computes the signature's output."""
 
     def edit(graph: Any, output: Any) -> None:
         node = graph.node.add(name="debug", op=operator, input=["x"])
@@ -61,7 +61,9 @@ def _debug(operator: str, address: str) -> Callable[[Any, Any], None]:
 
 
 def save(path: Path, act: Callable[[], object], *, initializer: bool = False) -> Hostile:
-    """A SavedModel that doubles its input, and acts when it is called or, as its initializer says, loaded."""
+    """Save a SavedModel that doubles its input, and acts when it is called or, by its initializer, when it is
+    loaded.
+    """
     if initializer:
         v1 = tf.compat.v1
         with v1.Graph().as_default() as graph, v1.Session(graph=graph) as session:
@@ -94,7 +96,9 @@ def save(path: Path, act: Callable[[], object], *, initializer: bool = False) ->
 
 
 def edited(plain: Path, path: Path, edit: Callable[[Any, Any], None]) -> Hostile:
-    """A copy of a SavedModel with its graph changed; of a model of TensorFlow 1, so that a session runs the graph."""
+    """Return a copy of a SavedModel with its graph changed; of a TensorFlow 1 model, so that a session runs the
+    graph.
+    """
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     saved = SavedModel.FromString((plain / "saved_model.pb").read_bytes())
@@ -109,7 +113,7 @@ def edited(plain: Path, path: Path, edit: Callable[[Any, Any], None]) -> Hostile
 
 
 def make_files(folder: Path, canaries: Path) -> list[Hostile]:
-    """A file for each way to write, when it is called and when it is loaded."""
+    """Create a file for each way to write, when it is called and when it is loaded."""
     files = []
     for name, act in WRITING.items():
         for initializer in (False, True):
@@ -142,7 +146,7 @@ def test_the_same_graphs_write_without_the_sandbox(tmp_path: Path) -> None:
     canaries.mkdir()
     told = run_trusted(tmp_path, make_files(tmp_path / "files", canaries), sandbox=False)
     written = {path.name.split(".")[0] for path in canaries.iterdir()}
-    pruned = {"SaveV20"}  # a Save that nothing waits for is not run in a function, but it is when a model is loaded
+    pruned = {"SaveV20"}  # a Save that nothing waits for does not run in a function, but it runs when a model is loaded
     assert written >= {f"{name}{i}" for name in WRITING for i in (0, 1)} - pruned | {"DebugIdentity"}, told
 
 
@@ -151,7 +155,7 @@ def test_keras_files_are_read_where_nothing_can_be_written(tmp_path: Path) -> No
     import keras
 
     lookup = keras.layers.StringLookup()
-    lookup.adapt(["a", "b", "b"])  # so that the words are a file of their own, which Keras unpacks
+    lookup.adapt(["a", "b", "b"])  # this makes the words a separate file, which Keras unpacks
     model = keras.Sequential([keras.Input((1,), dtype="string"), lookup])
     model.save(tmp_path / "m.keras")
 
@@ -163,7 +167,7 @@ def test_keras_files_are_read_where_nothing_can_be_written(tmp_path: Path) -> No
         return loaded.layers[-1].get_vocabulary()
 
     assert with_keras_model(tmp_path / "m.keras", work) == ["[UNK]", "b", "a"]
-    tf.saved_model.save(tf.Module(), str(tmp_path / "saved"))  # by threads that TensorFlow had before
+    tf.saved_model.save(tf.Module(), str(tmp_path / "saved"))  # by TensorFlow's threads that were started before
     assert with_keras_model(tmp_path / "m.keras", lambda _: (tmp_path / "trusted").touch(), trust=True) is None
 
 
@@ -183,10 +187,12 @@ def test_functions_that_load_are_no_activations(module: str, name: str) -> None:
         ("SlicingOpLambda", {"function": "__operators__.getitem"}),
         ("TensorFlowOpLayer", {"node_def": '{"op": "Add"}'}),
         ("ThresholdedReLU", {"theta": 1.0}),
+        ("CuDNNLSTM", {"units": 3}),
+        ("LocallyConnected2D", {"filters": 3, "kernel_size": [2, 2]}),
     ],
 )
 def test_layers_that_are_replaced_come_from_keras_alone(name: str, config: dict[str, Any]) -> None:
-    """A file that calls itself one of Keras 3 is not translated: Keras would import the module that it names."""
+    """A file that claims to be from Keras 3 is not translated, because Keras would import the module that it names."""
     own = {"module": None, "registered_name": name}
     others = [
         {"module": "antigravity"}, {"module": "keras.src.layersx"}, {"module": "keras.src.backend.torch"},
@@ -204,9 +210,9 @@ import sys, time
 from contextlib import suppress
 from pathlib import Path
 from convert.model_reading import read_model
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.outcome.report import Report
+from convert.request.source import Source
 
 def filters():
     found = set()
@@ -224,7 +230,7 @@ assert len(filters()) == 2, filters()  # the mode, and the number of filters: of
 
 
 def test_no_thread_of_the_program_is_confined_for_good(tmp_path: Path) -> None:
-    """TensorFlow's threads, which a new program has none of, work for all that it does with it afterwards."""
+    """TensorFlow's threads, which a new program does not have yet, work for everything that it does later."""
     import keras
 
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save(tmp_path / "m.keras")

@@ -1,4 +1,4 @@
-"""Functions with constants of their own: in float64 the source has these as its kernels for float64 do."""
+"""Functions with constants of their own: in float64 the source has these as its float64 kernels do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_activations_are_verified(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_takes_or_computes_float32_is_verified_in_float64(tmp_path: Path) -> None:
-    """The scale of 6 bits over [-3, 3] looks like a decimal that was written; InTopKV2 knows no double."""
+    """The scale of 6 bits over [-3, 3] looks like a decimal that was written; InTopKV2 does not support double."""
 
     @tf.function(input_signature=[tf.TensorSpec([None, 32], name="x")])
     def narrow(x: tf.Tensor) -> dict[str, tf.Tensor]:

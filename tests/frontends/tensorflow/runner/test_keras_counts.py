@@ -1,4 +1,4 @@
-"""Keras files of a few kilobytes whose configuration asks for gigabytes."""
+"""Keras files of a few kilobytes whose configuration requests gigabytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from convert.errors import BadInput, ResourceLimit  # noqa: E402
 
 
 def changed(folder: Path, layer: str, **values: Any) -> Path:
-    """A model whose configuration says something else of one layer; in a file without what it was built with."""
+    """Write a model whose configuration has another value for one layer, without the shapes that it was built with."""
     model = keras.Sequential(
         [keras.Input((6,)), keras.layers.Embedding(8, 4, name="table"), keras.layers.Dense(3, name="dense")]
     )

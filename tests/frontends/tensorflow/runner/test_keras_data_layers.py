@@ -1,4 +1,4 @@
-"""Layers for pictures of bytes are run as `predict` runs them, which is what the graph holds."""
+"""Image layers on bytes are run as `predict` runs them, which is what the graph contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.run_targets import run_target
 
 @pytest.mark.slow
 def test_resized_bytes_are_what_predict_gives(tmp_path: Path) -> None:
-    """Called outside of a graph, Keras 3.15 rounds what is resized to bytes."""
+    """Called outside a graph, Keras 3.15 rounds resized images to bytes."""
     x = keras.Input((None, None, 3), name="x", dtype="uint8")
     y = layers.Rescaling(1 / 127.5, -1.0)(layers.Resizing(6, 5, interpolation="bicubic")(x))
     model = keras.Model(x, y)

@@ -1,4 +1,6 @@
-"""Files of Keras 1 and 2 compute what Keras 1 and 2 computed, by formulas in float64: Keras 2 itself is not at hand."""
+"""Files of Keras 1 and 2 compute what Keras 1 and 2 computed, by formulas in float64, because Keras 2 itself is not
+available.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import pytest
 
 import convert
 from convert.errors import BadInput, ParityError
-from convert.source import Source
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.keras_helper import keras, layers
 from tests.support.tensorflow_helper import images, read
@@ -28,7 +30,7 @@ Arrays = list[np.ndarray]
 def old_file(
     path: Path, model: Any, version: str, change: Change = lambda entry: None, *, backend: str = "tensorflow"
 ) -> Path:
-    """Save a model as a file of `version` in which `change` has been done to the entry of every layer."""
+    """Save a model as a file of `version`, with `change` applied to the entry of every layer."""
     model.save(path)
     if path.suffix == ".keras":
         with zipfile.ZipFile(path) as archive:
@@ -48,7 +50,7 @@ def old_file(
 
 
 def _older(config: dict[str, Any], change: Change) -> dict[str, Any]:
-    """Return a configuration of Keras 3 as Keras 2 had it: masks are no part of the graph, tensors are lists."""
+    """Return a Keras 3 configuration in Keras 2's form: masks are no part of the graph, tensors are lists."""
     wanted = [e for e in config["config"]["layers"] if hasattr(layers, e["class_name"])]
     names = {e.get("name") for e in wanted}
     config["config"]["layers"] = []
@@ -171,7 +173,7 @@ def test_lstm(tmp_path: Path, version: str, change: Change) -> None:
 
 
 def test_parts_of_a_layer(tmp_path: Path) -> None:
-    """Bidirectional writes the layer that it is given and reads it again, twice."""
+    """Bidirectional writes its inner layer and reads it again, twice."""
     inner = layers.LSTM(5, recurrent_activation="hard_sigmoid", return_sequences=True)
     model = keras.Sequential([keras.Input((7, 4)), layers.Bidirectional(inner)])
     values, feed = weights(model), images(3, 7, 4)
@@ -188,7 +190,7 @@ def test_parts_of_a_layer(tmp_path: Path) -> None:
 
 
 def test_gru_that_does_not_tell_when_it_resets(tmp_path: Path) -> None:
-    """Keras before 2.1.5 knew one way; without a bias the weights of both have one shape."""
+    """Keras before 2.1.5 had no `reset_after`; without a bias, weights with and without it have the same shape."""
     layer = layers.GRU(5, use_bias=False, reset_after=False, recurrent_activation="hard_sigmoid")
     model = keras.Sequential([keras.Input((7, 4)), layer])
     (kernel, recurrent), feed = weights(model), images(3, 7, 4)
@@ -244,17 +246,29 @@ def _bilinear(x: np.ndarray, factor: int, axis: int, shift: float) -> np.ndarray
 
 
 @pytest.mark.parametrize(
-    ("version", "ragged", "shift"),
-    [("2.2.4", False, 0), ("2.3.1", False, 0), ("2.2.4-tf", False, 0), ("2.2.4-tf", True, 0.5), ("2.15.0", True, 0.5)],
+    ("version", "ragged", "dtypes", "shift"),
+    [
+        ("2.2.4", False, False, 0),
+        ("2.3.1", False, False, 0),
+        ("2.2.4-tf", False, True, 0),  # TensorFlow 1.13 and 1.14
+        ("2.2.4-tf", True, True, 0.5),  # 1.15
+        ("2.2.4-tf", False, False, 0.5),  # 2.0
+        ("2.15.0", True, False, 0.5),
+    ],
 )
-def test_bilinear_upsampling(tmp_path: Path, version: str, ragged: bool, shift: float) -> None:
+def test_bilinear_upsampling(tmp_path: Path, version: str, ragged: bool, dtypes: bool, shift: float) -> None:
+    """The initializers of a layer tell TensorFlow 1.14 from 2.0."""
     x = keras.Input((5, 7, 3))
-    model = keras.Model(x, layers.UpSampling2D((2, 3), interpolation="bilinear")(x))
+    same = layers.Conv2D(3, 1, use_bias=False)
+    model = keras.Model(x, same(layers.UpSampling2D((2, 3), interpolation="bilinear")(x)))
+    same.set_weights([np.eye(3).reshape(1, 1, 3, 3)])
 
     def with_ragged(entry: dict[str, Any]) -> None:
         entry["config"].pop("ragged", None)
         if entry["class_name"] == "InputLayer" and ragged:
             entry["config"]["ragged"] = False
+        if dtypes and "kernel_initializer" in entry["config"]:
+            entry["config"]["kernel_initializer"]["config"]["dtype"] = "float32"
 
     feed = images(2, 5, 7, 3)
     want = _bilinear(_bilinear(feed.astype(float), 2, 1, shift), 3, 2, shift)
@@ -271,7 +285,7 @@ def _without_input(entry: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("version", "backend", "layer", "says"),
     [
-        ("2.2.4-tf", "tensorflow", lambda: layers.UpSampling2D(interpolation="bilinear"), "1.14 or 1.15"),
+        ("2.2.4-tf", "tensorflow", lambda: layers.UpSampling2D(interpolation="bilinear"), "1.13 to 2.1"),
         ("2.2.4", "theano", lambda: layers.Conv2D(2, 3), "Theano"),
     ],
 )
@@ -286,7 +300,7 @@ def test_what_a_file_does_not_tell_is_refused(
 
 @pytest.mark.parametrize("version", ["2.2.4", keras.__version__])
 def test_several_axes(tmp_path: Path, version: str) -> None:
-    """Keras 3.15 writes them into HDF5 and does not read them."""
+    """Keras 3.15 writes them into HDF5 but does not read them."""
     x = keras.Input((4, 5, 6))
     model = keras.Model(x, [layers.Softmax(axis=[1, 2])(x), layers.UnitNormalization(axis=[1, 3])(x)])
     feed = images(2, 4, 5, 6)
@@ -297,7 +311,7 @@ def test_several_axes(tmp_path: Path, version: str) -> None:
 
 @pytest.mark.parametrize(("merge", "joined"), [("Add", np.add), ("Multiply", np.multiply), ("Maximum", np.maximum)])
 def test_masks_of_merged_sequences(tmp_path: Path, merge: str, joined: Any) -> None:
-    """A step counts where it counts in all inputs that have masks."""
+    """A step is kept if all inputs that have masks keep it."""
     a, b, c = keras.Input((7, 4)), keras.Input((7, 4)), keras.Input((7, 4))
     merged = getattr(layers, merge)()([layers.Masking(0.0)(a), layers.Masking(0.0)(b), c])
     model = keras.Model([a, b, c], layers.GlobalAveragePooling1D()(merged))
@@ -348,7 +362,7 @@ def _as_list(path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["2.1.3", "2.2.4"])
 def test_a_sequential_without_an_input_layer(tmp_path: Path, version: str) -> None:
-    """Keras 3.15 gives the first layer of these one dim more."""
+    """Keras 3.15 gives the first layer of such models one dim too many."""
     model = keras.Sequential([keras.Input((6,)), layers.Dense(5, name="one"), layers.Dense(3)])
     values, feed = weights(model), images(4, 6)
     path = old_file(tmp_path / "m.h5", model, version)
@@ -370,7 +384,7 @@ def test_a_sequential_without_an_input_layer(tmp_path: Path, version: str) -> No
 def test_the_verdict_goes_by_the_formula_of_the_file(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader that takes Keras 3's formula fails: the reference has Keras 2's."""
+    """A reader that uses Keras 3's formula fails, because the reference has Keras 2's."""
     model = keras.Sequential([keras.Input((9,)), layers.Dense(8), layers.Activation("hard_sigmoid"), layers.Dense(2)])
     weights(model)
     path = old_file(tmp_path / name, model, "2.15.0")

@@ -137,7 +137,7 @@ OPERATORS: dict[str, tuple[Entry, Callable[[np.ndarray], np.ndarray]]] = {
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("as_text", [False, True])
 def test_operators_as_layers(tmp_path: Path, name: str, as_text: bool) -> None:
-    """TensorFlow 1.14 to 2.3 wrote them; some of these versions the NodeDef as text."""
+    """TensorFlow 1.14 to 2.3 wrote them; some of these versions wrote the NodeDef as text."""
     entry, want = OPERATORS[name]
     config = dict(entry["config"])
     if as_text:
@@ -180,7 +180,7 @@ def test_states_to_start_with(tmp_path: Path, kind: str) -> None:
 
 
 def test_tensors_among_the_arguments(tmp_path: Path) -> None:
-    """MultiHeadAttention, which writes the shapes that it was built for as well."""
+    """MultiHeadAttention, which also writes the shapes that it was built for."""
     x, y = keras.Input((4, 6), name="x"), keras.Input((3, 6), name="y")
     layer = layers.MultiHeadAttention(2, 3)
     model = keras.Model([x, y], layer(x, y))
@@ -216,7 +216,7 @@ def test_thresholds(tmp_path: Path, kind: str, config: dict[str, Any], want: Any
 
 @pytest.mark.parametrize("name", ["m.h5", "m.keras"])
 def test_a_layer_as_activation_keeps_its_weights(tmp_path: Path, name: str) -> None:
-    """Only its `build_config` tells that it has weights."""
+    """Only its `build_config` shows that it has weights."""
     x = keras.Input((6,), name="x")
     model = keras.Model(x, layers.Dense(5, activation=layers.PReLU())(x))
     model.layers[1].activation.build((None, 5))
@@ -236,7 +236,7 @@ def test_slashes_in_names_of_layers(tmp_path: Path) -> None:
 
 
 def _on_windows(path: Path, model: Any, *, twice: bool = False) -> Path:
-    """Save a model as Windows did: the groups of weights have whole paths for names."""
+    """Save a model as Windows did: the groups of weights are named by whole paths."""
     model.save(path)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}

@@ -1,4 +1,4 @@
-"""Chains of operators that undo themselves, for which TensorFlow's optimizer takes the square of their length."""
+"""Chains of operators that cancel out, on which TensorFlow's optimizer spends time quadratic in their length."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow optimizes the graphs")
 
 from convert.frontends.tensorflow.runner import optimizer, runner  # noqa: E402
 
-from convert.options import Options  # noqa: E402
-from convert.source import Source  # noqa: E402
+from convert.request.options import Options  # noqa: E402
+from convert.request.source import Source  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _usual_optimizer() -> Iterator[None]:
 
 
 def chain(path: Path, operator: str, length: int) -> Source:
-    """A frozen graph of so many operators."""
+    """Return a frozen graph with this many operators."""
     graph, last = tf.compat.v1.GraphDef(), "x"
     graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
     graph.node[0].attr["shape"].shape.dim.add().size = 4

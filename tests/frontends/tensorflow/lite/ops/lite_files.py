@@ -20,7 +20,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Result:
-    """What a tensor that is computed looks like; also an input or a constant that says more than its array does."""
+    """The description of a computed tensor, or of an input or constant that has more properties than its array."""
 
     shape: Sequence[int]
     dtype: str = "float32"
@@ -40,9 +40,10 @@ def handmade(
     results: Sequence[Result],
     options: tuple[str, dict[str, Any]] | None = None,
 ) -> Callable[[], bytes]:
-    """A file of one operator. inputs: arrays are inputs of the model, `Result`s with content constants, None left out.
+    """Return a file of one operator. inputs: arrays are inputs of the model, `Result`s with content are constants, None
+    is left out.
 
-    options: the table's name without `Options`, and its fields as the object API has them.
+    options: the table's name without `Options`, and its fields as in the object API.
     """
 
     def make() -> bytes:
@@ -80,7 +81,7 @@ def handmade(
 
 
 def packed(model: Any) -> bytes:
-    """A ModelT as a file."""
+    """Return a ModelT as a file."""
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())
@@ -105,12 +106,12 @@ def _tensor(model: Any, graph: Any, told: Result, name: str) -> int:
 
 
 def constant(array: np.ndarray, **more: Any) -> Result:
-    """An input that the file holds."""
+    """Return an input that the file stores."""
     return Result(array.shape, array.dtype.name, content=array, **more)
 
 
 def densified() -> Callable[[], bytes]:
-    """x · weightsᵀ where the weights [4, 6] are stored as compressed rows, and made dense by an operator."""
+    """Return x · weightsᵀ with weights [4, 6] stored as compressed rows, which an operator makes dense."""
 
     def make() -> bytes:
         weights = constant(np.float32([1.5, -2.0, 3.0, 0.5, 4.0]))
@@ -143,5 +144,5 @@ def densified() -> Callable[[], bytes]:
 
 
 def opened(data: bytes) -> Any:
-    """A file as a ModelT, to be changed."""
+    """Return a file as a ModelT, which can be changed."""
     return schema.ModelT.InitFromObj(schema.Model.GetRootAs(bytearray(data), 0))

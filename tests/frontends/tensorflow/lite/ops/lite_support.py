@@ -13,9 +13,9 @@ import pytest
 from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow.lite import file, runner
 
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import agrees, run, same
 from tests.support.cases import Case
 
@@ -25,15 +25,15 @@ pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is the oracle")
 
 
 def lite_case(operator: str, function: Callable[..., Any], *arrays: np.ndarray, **attributes: Any) -> Case:
-    """A row: a function of tensors that the converter writes with `operator`, and its inputs.
+    """Return a row: a function of tensors that the converter writes with `operator`, and its inputs.
 
-    attributes: `dynamic` leaves the first dim of every input open; `quantized` names the dtype of activations.
+    attributes: `dynamic` makes the first dim of every input dynamic; `quantized` is the dtype of activations.
     """
     return Case(operator, (function, *arrays), attributes)
 
 
 def file_case(operator: str, make: Callable[[], bytes], *arrays: np.ndarray) -> Case:
-    """A row of which the file is made by hand, because the converter does not write that operator."""
+    """Return a row whose file is made by hand, because the converter does not write that operator."""
     return Case(operator, (None, *arrays), {"make": make})
 
 
@@ -60,9 +60,9 @@ def check(row: Case) -> None:
 
 
 def within_one_step(got: np.ndarray, expected: np.ndarray) -> None:
-    """Equal but for the last step of a quantized number: kernels scale by fixed-point numbers of 31 bits.
+    """Assert equality up to one step of a quantized number, because kernels scale by 31-bit fixed-point numbers.
 
-    A float result is one that was quantized before: then the step is the smallest difference that occurs.
+    A float result was quantized before: then the step is the smallest difference that occurs.
     """
     assert got.shape == expected.shape
     assert got.dtype == expected.dtype
@@ -77,7 +77,7 @@ def within_one_step(got: np.ndarray, expected: np.ndarray) -> None:
 def encoded(
     function: Callable[..., Any], arrays: list[np.ndarray], *, dynamic: bool = False, quantized: str = "", **more: Any
 ) -> bytes:
-    """The function as a file."""
+    """Return the function as a file."""
     specs = [
         tf.TensorSpec([None, *a.shape[1:]] if dynamic else a.shape, a.dtype, name=f"x{i}") for i, a in enumerate(arrays)
     ]

@@ -1,4 +1,4 @@
-"""Calls of a TensorFlow Lite file in a row, by the interpreter itself and by the graph that is read from it."""
+"""Consecutive calls of a TensorFlow Lite file, by the interpreter itself and by the graph that is read from it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from convert.frontends.tensorflow.lite import file, runner
 
 from convert.graph.metadata import state_output
 from convert.graph.state import states_of
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run, same
 from tests.support.cases import Case
 
@@ -25,12 +25,14 @@ Interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-
 
 
 def state_case(operator: str, module: Callable[[], Any], *calls: np.ndarray, states: int = 1) -> Case:
-    """A row: what makes a module, what `module(x)` is called with one after another, and how many states are left."""
+    """Return a row: what creates a module, the arguments of consecutive calls `module(x)`, and how many states
+    remain.
+    """
     return Case(operator, (module, *calls), {"states": states})
 
 
 def module_bytes(module: Any, call: np.ndarray, *, quantize: Sequence[np.ndarray] = ()) -> bytes:
-    """The file of `module.__call__`, with its variables in it; quantize: samples for integers of 8 bits."""
+    """Return the file of `module.__call__`, with its variables in it; quantize: samples for 8-bit integers."""
     concrete = tf.function(module.__call__).get_concrete_function(tf.TensorSpec(call.shape, call.dtype, name="x"))
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, folder, signatures=concrete)
@@ -45,9 +47,9 @@ def module_bytes(module: Any, call: np.ndarray, *, quantize: Sequence[np.ndarray
 
 
 def check_steps(data: bytes, calls: Sequence[np.ndarray], states: int, operator: str = "") -> Any:
-    """The graph, fed with what it starts with and then with its own outputs, does what the interpreter does by itself.
+    """Assert that the graph, fed with its initial state and then with its own outputs, does what the interpreter does.
 
-    So does the runner with values of a state that no call has made, which is what verification feeds.
+    So does the runner with state values that no call has produced, which is what verification feeds.
     """
     found = {o.name for s in file.parse_lite_model(memoryview(data), "the file").subgraphs for o in s.operators}
     assert not operator or operator in found

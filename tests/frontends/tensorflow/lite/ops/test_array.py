@@ -20,7 +20,7 @@ STORED = np.int8([12, -40, 3])
 
 
 def scaled_bytes(*shape: int) -> Result:
-    """Bytes of a scale, whose zero is not stored as 0."""
+    """Bytes with a scale, whose zero is not stored as 0."""
     return Result(shape, Q, scale=[0.5], zero=[-10])
 
 

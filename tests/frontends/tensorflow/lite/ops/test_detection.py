@@ -11,8 +11,8 @@ import pytest
 from convert.frontends.tensorflow.lite import runner
 
 from convert.errors import BadInput, Unsupported
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade, opened, packed
 from tests.frontends.tensorflow.lite.ops.lite_support import check, file_case
 from tests.frontends.tensorflow.ops.tf_support import run, same
@@ -30,7 +30,7 @@ SCORES[0, 3] = 0.25  # at the threshold
 
 
 def detector(anchors: int = 12, raw: bytes | None = None, **more: Any) -> Callable[[], bytes]:
-    """A file of that operator alone."""
+    """Return a file with that operator only."""
 
     def make() -> bytes:
         from flatbuffers import flexbuffers
@@ -70,7 +70,7 @@ def test_operator(row: Case) -> None:
 
 @pytest.mark.parametrize("scores", [SCORES[:, :2], SCORES - 1])
 def test_behind_the_best_class_of_each_there_are_zeros(scores: np.ndarray, tmp_path: Path) -> None:
-    """The kernel leaves there what was in its memory: only what it counts is compared."""
+    """The kernel leaves uninitialized memory there, so only the counted boxes are compared."""
     path, feeds = tmp_path / "m.tflite", {"x0": ENCODINGS[:, : scores.shape[1]], "x1": scores}
     path.write_bytes(detector(scores.shape[1])())
     source = Source("tflite", path)

@@ -13,7 +13,7 @@ from tests.support.cases import Case, f32, params
 
 
 def _lstm_inputs(x: np.ndarray, *, coupled: bool = False, peepholes: bool = False) -> list[object]:
-    """The 24 inputs of an LSTM, of which the input gate may be one minus the forget gate."""
+    """Return the 24 inputs of an LSTM; the input gate may be left out, and is then one minus the forget gate."""
     gates = [None if coupled and k == 0 else constant(f32(H, N, low=-1 - k / 9)) for k in range(4)]
     gates += [None if coupled and k == 0 else constant(f32(H, H, low=-1 - k / 9)) for k in range(4)]
     looks = [constant(f32(H, low=-1 - k / 9)) if peepholes else None for k in range(3)]
@@ -41,7 +41,7 @@ def _rnn(time_major: bool, activation: int) -> object:
 
 
 def _basic_lstm(**options: object) -> object:
-    """One step that is handed what the one before it left."""
+    """Return one step, which gets the results of the previous step."""
     x, before, cell = f32(B, N), f32(B, H, low=-0.7), f32(B, H, low=-1.3)
     inputs = [x, before, constant(f32(4 * H, N + H)), constant(f32(4 * H)), cell]
     results = [Result((B, H)), Result((B, H)), Result((B, N + H)), Result((B, 4 * H))]
@@ -74,7 +74,7 @@ def test_what_the_basic_lstm_has_no_rule_for_is_refused(options: dict[str, objec
 
 
 def _steps(operator: str, inputs: list[object], results: list[Result], options: tuple[str, dict[str, object]]) -> Case:
-    """A row of several calls, each with other numbers; `inputs` have one array, the input."""
+    """Return a row of several calls, each with other numbers; `inputs` has one array, the input."""
     first = next(a for a in inputs if isinstance(a, np.ndarray))
     calls = [first, first * -0.5, f32(*first.shape, low=-3.0), f32(*first.shape, low=0.5)]
     states = sum(isinstance(part, Result) and part.variable for part in inputs)

@@ -16,7 +16,7 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 
 
 class Ring(tf.Module):  # type: ignore[misc]
-    """The last four rows, the new one at the end; as streaming networks keep them."""
+    """The last four rows, the newest at the end, as in streaming networks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Ring(tf.Module):  # type: ignore[misc]
 
 
 class Both(tf.Module):  # type: ignore[misc]
-    """A counter of integers and a sum; what is returned is read before and after it is changed."""
+    """An integer counter and a sum; the outputs are read before and after the change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Both(tf.Module):  # type: ignore[misc]
 
 
 class Branch(tf.Module):  # type: ignore[misc]
-    """One of two variables changes, as the input has it."""
+    """One of two variables changes, depending on the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Branch(tf.Module):  # type: ignore[misc]
 
 
 class Round(tf.Module):  # type: ignore[misc]
-    """A variable that changes in every round of a loop."""
+    """A variable that changes in every iteration of a loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Round(tf.Module):  # type: ignore[misc]
 
 
 class Table(tf.Module):  # type: ignore[misc]
-    """Words by numbers, through a table that the file fills as it is loaded, and how many calls there were."""
+    """Words by numbers, through a table that is filled when the file is loaded, and the number of calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ ROWS = [
 
 
 def _lookup(*shape: int) -> Case:
-    """Rows by keys, some of which are not there."""
+    """Return rows by keys, some of which are missing."""
     keys, asked = np.array([2, 3, 5, 9], np.int32), np.array([3, 4, 9, 2, 3, -1], np.int32)
     values = f32(4, *shape)
     make = handmade("HASHTABLE_LOOKUP", [asked, constant(keys), constant(values)],

@@ -1,4 +1,4 @@
-"""Operators of TensorFlow in context: vectors of free sign, variants, optional values, words and random numbers."""
+"""TensorFlow operators in context: vectors of arbitrary sign, variants, optional values, text and random numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from convert.frontends import tensorflow as frontend
 
 from convert.errors import Unsupported
 from convert.graph import OPSET
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
@@ -24,7 +24,7 @@ RNG = np.random.default_rng(11)
 def _both(
     function: Any, opset: int = OPSET, **arrays: np.ndarray
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """What onnxruntime and what TensorFlow gives."""
+    """Return the outputs of onnxruntime and of TensorFlow."""
     specs = [tf.TensorSpec(a.shape, a.dtype, name) for name, a in arrays.items()]
     concrete = tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
     model = frontend.read(Source("tf-function-object", model=concrete), Options(), Report("convert"))
@@ -35,7 +35,7 @@ def _both(
 @pytest.mark.parametrize("shape", [(2, 4, 3), (2, 3, 4)])
 @pytest.mark.parametrize("full", [False, True])
 def test_singular_vectors(shape: tuple[int, ...], full: bool) -> None:
-    """The singular values are TensorFlow's, and the vectors orthonormal ones that give the matrix back."""
+    """The singular values are TensorFlow's; the vectors are orthonormal and give the matrix back."""
     x = RNG.uniform(-1, 1, shape).astype(np.float32)
     got, expected = _both(lambda x: dict(zip("suv", tf.linalg.svd(x, full_matrices=full), strict=True)), x=x)
     np.testing.assert_allclose(got["s"], expected["s"], rtol=1e-5)
@@ -48,7 +48,7 @@ def test_singular_vectors(shape: tuple[int, ...], full: bool) -> None:
 
 
 def test_eigenvectors_of_a_symmetric_matrix() -> None:
-    """Equal to TensorFlow's but for their signs; the upper triangle is not read."""
+    """They equal TensorFlow's except for their signs; the upper triangle is not read."""
     x = RNG.uniform(-1, 1, (3, 5, 5))
     got, expected = _both(lambda x: dict(zip("ev", tf.linalg.eigh(x), strict=True)), x=x)
     np.testing.assert_allclose(got["e"], expected["e"], rtol=1e-10)
@@ -57,7 +57,9 @@ def test_eigenvectors_of_a_symmetric_matrix() -> None:
 
 
 def test_truncated_normal_numbers_have_their_distribution() -> None:
-    """Against the quantiles of a hundred thousand: their error is some 0.006 at worst; no number lies outside."""
+    """Compared with the quantiles of a hundred thousand numbers, whose error is at most about 0.006; no number lies
+    outside.
+    """
     numbers = lambda x: {"y": tf.random.truncated_normal([100_000]) + x}  # noqa: E731
     got, _ = _both(numbers, opset=20, x=np.zeros(1, np.float32))  # onnxruntime has no generator of opset 22
     assert np.abs(got["y"]).max() <= 2
