@@ -1,4 +1,4 @@
-"""The Caffe2 frontend: init_net and predict_net to the shared graph, without Caffe2."""
+"""The Caffe2 frontend: reads init_net and predict_net into the shared graph, without Caffe2."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from convert.rules.listing import lazy_attributes, operator_rows
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Report
-    from convert.source import Source
+    from convert.outcome.report import Report
+    from convert.request.options import Options
+    from convert.request.source import Source
 
-    from .rules import caffe2_op as caffe2_op  # as type checkers do not see through __getattr__
+    from .rules import caffe2_op as caffe2_op  # type checkers do not look into __getattr__
 
 KINDS = {"caffe2": "a Caffe2 folder with init_net.pb and predict_net.pb"}
 
@@ -23,7 +23,7 @@ READS: dict[str, tuple[str, ...]] = {}
 
 
 def claims(thing: Any) -> str | None:
-    """None: nets in memory are messages of a runtime that this Python does not have."""
+    """Return None: nets in memory are messages of a runtime that does not exist for this Python."""
     return None
 
 
@@ -35,12 +35,12 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def preload() -> None:
-    """Import what reading takes, without starting a thread: warm workers are forked after it."""
+    """Import the modules needed for reading, without starting a thread, because warm workers fork afterwards."""
     from . import reader  # noqa: F401
 
 
 def operators() -> Iterable[Operator]:
-    """Every Caffe2 operator with a rule, and the declared gaps with their reasons."""
+    """Yield every Caffe2 operator with a rule, and the declared gaps with their reasons."""
     from . import ops  # noqa: F401  (fills the table)
     from .fills import FILLS
     from .rules import caffe2_op
@@ -50,5 +50,5 @@ def operators() -> Iterable[Operator]:
     )
 
 
-# The decorator for rules of one's own; its old name stays for one release.
+# The decorator for custom rules. Its old name stays for one release.
 __getattr__ = lazy_attributes(__name__, {"caffe2_op": ".rules"}, renamed={"caffe2": "caffe2_op"})

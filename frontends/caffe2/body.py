@@ -1,4 +1,4 @@
-"""A net among an operator's arguments, for the rules of If and While to write where they want it."""
+"""A net in an operator's arguments; the rules of If and While write it where they need it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Values = dict[str, ir.Value]
 
 @dataclass(frozen=True)
 class NestedNet:
-    """Nets read and write the blobs around them: `outside` are those blobs as they are before the operator."""
+    """A nested net, which reads and writes outer blobs; `outside` maps those to their values before the operator."""
 
     net: Net
     outside: Values
     lower: Callable[[Graph, Net, Values], None]
 
     def written(self) -> list[str]:
-        """Names of the blobs that it, or a net inside of it, writes and that are there before it, in their order."""
+        """Return the names of the outer blobs that this net, or a net inside it, writes, in order."""
         made = dict.fromkeys(name for op in walk(self.net) for name in op.outputs)
         return [name for name in made if name in self.outside]
 
     def run(self, g: Graph, replaced: Values) -> Values:
-        """Write the net to `g` with some blobs `replaced`; all blobs as they are after it."""
+        """Write the net to `g` with some blobs `replaced`; return all blobs as they are after it."""
         values = {**self.outside, **replaced}
         self.lower(g, self.net, values)
         return values

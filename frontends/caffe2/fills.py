@@ -1,4 +1,4 @@
-"""Operators that make a blob from their arguments alone: the contents of init_net."""
+"""Operators that create a blob from their arguments alone: the content of init_net."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FILLS = {
     "GivenTensorByteStringToUInt8Fill": ir.DataType.UINT8,
     "ConstantFill": ir.DataType.FLOAT,
 }
-"""What each makes; `ConstantFill` may be told another dtype, and has a rule for its form with an input."""
+"""The dtype of each fill. `ConstantFill` may have another dtype, and a rule for its form with an input."""
 
 
 def check_fills(operators: Iterable[Op]) -> None:
-    """Raise `BadInput` where the fills without inputs among these make more together than any model holds."""
+    """Raise `BadInput` if the fills without inputs create more elements in total than any model has."""
     total = 0
     for op in operators:
         shape = op.args.get("shape", []) if op.type in FILLS and not op.inputs else None
@@ -38,7 +38,7 @@ def check_fills(operators: Iterable[Op]) -> None:
 
 
 def filled_tensor(op: Op) -> ir.TensorProtocol:
-    """The tensor that a fill without inputs makes. Raises `BadInput` where its content and its shape disagree."""
+    """Return the tensor of a fill without inputs. Raises `BadInput` if its content and its shape disagree."""
     if not op.outputs:
         raise BadInput(f"a {op.type} fills nothing: it has no output")
     try:
@@ -65,7 +65,7 @@ def _filled(op: Op) -> ir.TensorProtocol:
 
 
 def fill_dtype(args: Any) -> ir.DataType:
-    """The dtype that ConstantFill makes: the one named, or that of its value (float32 without one)."""
+    """Return the dtype of a ConstantFill: the given one, else that of its value, else float32."""
     number = args.get("dtype", 0)
     if number:
         if number not in DTYPES:
@@ -75,7 +75,7 @@ def fill_dtype(args: Any) -> ir.DataType:
 
 
 def fill_value(args: Any) -> float | int:
-    """The number that ConstantFill repeats."""
+    """Return the number that ConstantFill repeats."""
     value = args.get("value", 0)
     if not isinstance(value, (int, float)):
         raise Unsupported(f"a ConstantFill of {value!r}")

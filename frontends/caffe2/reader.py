@@ -1,4 +1,4 @@
-"""Reading: the operators of init_net make initializers, those of predict_net the graph; blobs may be written anew."""
+"""Reads nets: operators of init_net become initializers, those of predict_net the graph; blobs may be overwritten."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
 from convert.graph.values import dims
-from convert.options import DimSpec, InputSpec, Options
+from convert.outcome.report import Report
 from convert.passes.clean import clean
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import DimSpec, InputSpec, Options
+from convert.request.source import Source
 
 from . import ops  # noqa: F401  (fills the table)
 from .body import NestedNet
@@ -43,7 +43,7 @@ _RANDOM = ("UniformFill", "GaussianFill", "XavierFill", "MSRAFill", "UniformIntF
 
 
 def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
-    """The shared graph of a folder's nets. Raises `BadInput`, `Unsupported`, `UsageError`."""
+    """Return the shared graph of a folder's nets. Raises `BadInput`, `Unsupported`, `UsageError`."""
     model = read_folder(source.file)
     if not model.predict.outputs:
         raise BadInput(f"{source.label} has no outputs: its predict_net writes no blob that it does not read")
@@ -54,7 +54,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     caffe2_op.check((op.type, location(op)) for op in operators if op.type not in FILLS)
     check_fills(operators)
     g = Graph(model.predict.name or "main")
-    taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs
+    taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs keep their names
     g.reserve(taken)
     for name in model.placeholder():
         report.note(f"assuming that {name!r}, which init_net fills with one number, is the input", code="assumed-input")
@@ -63,7 +63,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     bounds: Bounds = {}
     values = _add_inputs(g, model, options, bounds)
     values |= {name: g.initializer(name, ir.tensor(array)) for name, array in model.blobs.items()}
-    # Nets for mobile devices fill their inputs with anything, in init_net; a fill of predict_net is meant.
+    # Nets for mobile devices fill their inputs in init_net with arbitrary values; a fill in predict_net is intended.
     data = {name for name, value in values.items() if value.is_graph_input()}
     lower(g, model.init, values, data)
     lower(g, model.predict, values, data - set(model.inputs))
@@ -81,11 +81,11 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 _NOT_READ = ("backward_step_net",)
-"""Nets among arguments that are for training."""
+"""Nets in arguments that are for training."""
 
 
 def _read_operators(net: Net) -> Iterator[Op]:
-    """Every operator that is read: those of nets among arguments too, but for training."""
+    """Yield every operator that is read, including those of nets in arguments, except for training."""
     for op in net.ops:
         yield op
         for name, value in op.args.items():
@@ -95,14 +95,14 @@ def _read_operators(net: Net) -> Iterator[Op]:
 
 def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
     described, filled = model.described_inputs(), model.placeholder()
-    # Nets for mobile devices fill their inputs with anything: the user may say which of the blobs those are.
+    # Nets for mobile devices fill their inputs with arbitrary values: the user may say which blobs are inputs.
     inner = [s.name for s in options.inputs if s.name in model.predict.inputs and s.name not in model.inputs]
     names = [*model.inputs, *map(str, inner)]
     specs = match_specs(names, options.inputs)
     values: Values = {}
     for name in names:
         own, given = described.get(name, InputSpec(name)), specs.get(name)
-        if len(filled.get(name, ())) > 1:  # a single number stands for any shape
+        if len(filled.get(name, ())) > 1:  # a single number fits any shape
             own = replace(own, shape=tuple(map(DimSpec, filled[name])))
         if own.shape is None and (given is None or given.shape is None):
             raise UsageError(
@@ -115,19 +115,21 @@ def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Val
 
 
 def _merge_dims(value: ir.Value, inferred: list[Dim] | None) -> list[Dim] | None:
-    """The dims of an output as the operators give them, with the net's word for those that they leave open."""
+    """Return the dims of an output as the operators give them, completed by the net's declaration."""
     if value.shape is None or inferred is None or len(inferred) != len(value.shape):
         return inferred if value.shape is None else None
     return [d if isinstance(d, int) or other is None else other for d, other in zip(dims(value), inferred, strict=True)]
 
 
 def spec_dims(spec: InputSpec) -> list[Dim] | None:
-    """The dims that a description holds, as sizes and names."""
+    """Return the dims in a description as sizes and names."""
     return None if spec.shape is None else [d.size if d.size is not None else d.name for d in spec.shape]
 
 
 def lower(g: Graph, net: Net, values: Values, data: Collection[str] = ()) -> None:
-    """Write the operators of `net`; `values` holds the blobs as they are known, and grows. Fills leave `data` alone."""
+    """Write the operators of `net`; `values` has the known blobs, and grows. Fills leave the blobs in `data`
+    unchanged.
+    """
     shared: dict[str, str] = {}
     for op in net.ops:
         with g.at(location(op)):
@@ -140,7 +142,7 @@ def lower(g: Graph, net: Net, values: Values, data: Collection[str] = ()) -> Non
             inputs = [find_blob(values, name, f"{op.type} {op.outputs[:1]}") for name in op.inputs]
             attributes = _attributes(op, values)
             entry = caffe2_op.entries[op.type]
-            # What the net calls an operator's ends says how many it has and, for nets inside, what they mean.
+            # The names of an operator's outputs give their number and, for nested nets, their meaning.
             attributes |= {k: v for k, v in (("inputs", op.inputs), ("outputs", op.outputs)) if k in entry.keyword}
             try:
                 found = caffe2_op.apply(g, op.type, inputs, attributes, g.location)
@@ -149,14 +151,14 @@ def lower(g: Graph, net: Net, values: Values, data: Collection[str] = ()) -> Non
                     raise
                 raise contradiction(error) from error
             results = list(found) if isinstance(found, (list, tuple)) else [found]
-            # An output that the rule does not make is missed only if something reads it.
+            # An output that the rule does not compute is reported only if something reads it.
             values.update(zip(op.outputs, results, strict=False))
             for name in op.outputs[len(results) :]:
                 values.pop(name, None)
 
 
 def _refuse_shared_write(op: Op, shared: dict[str, str]) -> None:
-    """Raise `Unsupported` where an operator writes to the memory of two blobs, which Alias makes; `shared` grows."""
+    """Raise `Unsupported` if an operator writes to memory that two blobs share through Alias; `shared` grows."""
     if op.type == "Alias" and op.inputs != op.outputs:
         shared |= {op.outputs[0]: op.inputs[0], op.inputs[0]: op.outputs[0]}
     elif written := [name for name in op.outputs if name in shared]:
@@ -170,12 +172,14 @@ def _attributes(op: Op, values: Values) -> dict[str, Any]:
 
 
 def find_blob(values: Values, name: str, reader: str) -> ir.Value:
-    """The value of a blob. Raises `BadInput` where no operator has made it."""
+    """Return the value of a blob. Raises `BadInput` if no operator has created it."""
     if name not in values:
-        raise BadInput(f"{reader} reads the blob {name!r}, which no operator makes and no rule of convert does")
+        raise BadInput(f"{reader} reads the blob {name!r}, which no operator and no rule of convert makes")
     return values[name]
 
 
 def location(op: Op) -> Location:
-    """Where an operator is: Caffe2 has no names for operators, so by the first blob that it writes."""
+    """Return the location of an operator, named after the first blob that it writes, because Caffe2's operators have no
+    names.
+    """
     return Location(op.type, op.outputs[0] if op.outputs else "")

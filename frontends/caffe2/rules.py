@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from convert.rules import Rules, Schema
 
-# Arguments that choose an implementation and change no result; brew gives `order` and `is_test` to all operators, most
-# of which do not look at them (the rules of those that do name them).
+# Arguments that choose an implementation and do not change the result. brew passes `order` and `is_test` to all
+# operators, and most ignore them; the rules of those that use them name them.
 _ANY = Schema(
     implied=frozenset(
         {

@@ -1,4 +1,4 @@
-"""The many ways in which Caffe2 spells kernel, strides, pads and dilations, brought to one."""
+"""Translates Caffe2's many spellings of kernel, strides, pads and dilations into one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from convert.errors import BadInput, Unsupported
 
 Sizes: TypeAlias = "int | Sequence[int] | None"
-"""One number for every dim (and side), a number for each, or nothing said."""
+"""One number for every dim (and side), a number for each, or None."""
 
 WINDOWED = frozenset(
     {"ConvFusion", "ConvTranspose", "PadImage"}
@@ -21,9 +21,9 @@ _SIDES = {"kernel": ("h", "w"), "stride": ("h", "w"), "dilation": ("h", "w"), "p
 
 
 def normalize_window_args(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with `kernels`, `strides`, `pads` and `dilations` (as `Sizes`) for all of their other spellings.
+    """Return the arguments with `kernels`, `strides`, `pads` and `dilations` (as `Sizes`) for all other spellings.
 
-    Raises `BadInput` for one that is not a whole number.
+    Raises `BadInput` for a value that is not an integer.
     """
     made = dict(args)
     for name, sides in _SIDES.items():
@@ -55,7 +55,7 @@ class Window:
 
 
 def make_window(n: int, kernels: Sizes, strides: Sizes, pads: Sizes, dilations: Sizes = None) -> Window:
-    """The window over `n` spatial dims. Raises `BadInput` where the numbers are not as many."""
+    """Return the window over `n` spatial dims. Raises `BadInput` if the numbers do not match."""
     return Window(_per_dim(n, kernels, 1), _per_dim(n, strides, 1), _per_dim(2 * n, pads, 0), _per_dim(n, dilations, 1))
 
 
@@ -68,14 +68,15 @@ def _per_dim(n: int, given: Sizes, otherwise: int) -> list[int]:
 
 
 NOT_SET, VALID, SAME, CAFFE_POOLING = range(4)
-"""caffe2.LegacyPadding: what nets say that were translated from Caffe."""
+"""caffe2.LegacyPadding: the padding mode of nets that were translated from Caffe."""
 
 
 def with_legacy_pads(made: Window, sizes: Sequence[Any], legacy_pad: int) -> Window:
-    """The window with the pads that `legacy_pad` means for these sizes (ComputeSizeAndPad of conv_pool_op_base.h).
+    """Return the window with the pads that `legacy_pad` means for these sizes (ComputeSizeAndPad of
+    conv_pool_op_base.h).
 
-    Caffe's pooling rounds the number of windows up; the last may reach over the end, but not begin behind it where
-    there are pads. Raises `Unsupported` where that hangs on a size that is not known.
+    Caffe's pooling rounds the number of windows up. The last window may reach over the end, but with pads it may not
+    begin after it. Raises `Unsupported` if that depends on an unknown size.
     """
     if legacy_pad == NOT_SET:
         return made
@@ -84,7 +85,7 @@ def with_legacy_pads(made: Window, sizes: Sequence[Any], legacy_pad: int) -> Win
     if legacy_pad not in (SAME, CAFFE_POOLING):
         raise Unsupported(f"legacy_pad={legacy_pad}")
     if not all(isinstance(size, int) for size in sizes):
-        raise Unsupported(f"legacy_pad={legacy_pad} where sizes are dynamic: pads hang on them")
+        raise Unsupported(f"legacy_pad={legacy_pad} with dynamic sizes, on which the pads depend")
     heads, tails = [], []
     for size, kernel, stride, head in zip(sizes, made.kernel, made.strides, made.pads, strict=False):
         if legacy_pad == SAME:
@@ -97,7 +98,7 @@ def with_legacy_pads(made: Window, sizes: Sequence[Any], legacy_pad: int) -> Win
             count -= 1
         usual = (size + 2 * head - kernel) // stride + 1
         heads.append(head)
-        # What the last window needs; the runtime's own number is more, and changes nothing.
+        # The pads that the last window needs. The runtime's own number may be larger, without effect on the result.
         tails.append(head if count == usual else (count - 1) * stride + kernel - size - head)
     if min((*heads, *tails)) < 0:
         raise Unsupported("legacy_pad=2 where strides are longer than the kernel")

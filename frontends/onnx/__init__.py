@@ -1,4 +1,4 @@
-"""The ONNX frontend: reads .onnx files of any opset with their weights left on disk, and ONNX models in memory."""
+"""The ONNX frontend: reads .onnx files of any opset, with weights left on disk, and ONNX models in memory."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
+from convert.request.source import Source
 from convert.rules.listing import operator_rows
-from convert.source import Source
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
 
 KINDS = {
     "onnx": "ONNX file (.onnx), external data beside it",
@@ -23,21 +23,21 @@ KINDS = {
 
 READS: dict[str, tuple[str, ...]] = {}
 FIXED_VALUES = "assigned"
-"""Numbers of Python are examples of inputs; `n=3` fixes one."""
+"""Python numbers are example inputs; `n=3` fixes one."""
 
 
 def claims(thing: Any) -> str | None:
-    """`onnx-object` for a ModelProto or an onnx_ir model."""
+    """Return `onnx-object` for a ModelProto or an onnx_ir model, else None."""
     names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__}
     proto = type(thing).__name__ == "ModelProto" and hasattr(thing, "opset_import")
     return "onnx-object" if proto or "onnx_ir._core.Model" in names or "onnx_ir.Model" in names else None
 
 
 def read(source: Source, options: Options, report: Report) -> ir.Model:
-    """The model at the canonical opset with its facts; weights stay on disk until they are written.
+    """Return the model at the canonical opset with dtypes and shapes; weights stay on disk until they are written.
 
-    Raises `BadInput` for a broken file or one that reaches outside its folder, `Unsupported` for operators that the
-    canonical opset cannot express, `UsageError` for input specs that contradict the model.
+    Raises `BadInput` for a broken file or one that refers to files outside its folder, `Unsupported` for operators that
+    the canonical opset cannot express, and `UsageError` for input specs that contradict the model.
     """
     from .reader import read_model
 
@@ -45,19 +45,19 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def find_contradiction(source: Source) -> str:
-    """What ONNX's own inference finds wrong in a file that a rule has stumbled over; "" where it finds nothing."""
+    """Return what ONNX's own inference reports about a file on which a rule failed; "" if it reports nothing."""
     from .strict import find_contradiction as find
 
     return find(source)
 
 
 def preload() -> None:
-    """Import what reading takes, without starting a thread: warm workers are forked after it."""
+    """Import the modules needed for reading, without starting a thread, because warm workers fork afterwards."""
     from . import reader  # noqa: F401
 
 
 def operators() -> Iterable[Operator]:
-    """Every operator of ONNX that the installed onnx defines, and those of ONNX Runtime that have a rule."""
+    """Yield every operator that the installed onnx defines, and those of ONNX Runtime that have a rule."""
     import onnx
 
     from . import ops  # noqa: F401  (fills the table)

@@ -1,7 +1,7 @@
-"""Inlines model-local functions, after counting how many nodes that would make.
+"""Inlines model-local functions, after counting the resulting nodes.
 
-onnx's inliner forgets the values that a function gives its attributes where a call does not (`attribute_proto`), so
-that an operator inside takes the default of its own schema instead: they are written into the calls before.
+onnx's inliner ignores the defaults that a function declares for attributes missing in a call (`attribute_proto`). An
+operator inside would get its own schema's default instead. So the defaults are first written into the calls.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ _Key = tuple[str, str, str]
 
 
 def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """`model` with every call of a model-local function replaced by its body.
+    """Return `model` with every call of a model-local function replaced by its body.
 
-    `check_functions` has to have passed. Raises `Unsupported` where one is written for another opset that cannot be
-    converted.
+    `check_functions` must have passed. Raises `Unsupported` if a function has another opset that cannot be converted.
     """
     if not model.functions:
         return model
     try:
-        inlined = _inline_by_steps(model) if _hands_on_nothing(model) else _inline_at_once(model)
+        inlined = _inline_by_steps(model) if _passes_missing_attribute(model) else _inline_at_once(model)
     except Exception as error:  # the binding raises RuntimeError and others
         raise BadInput(
             f"the model's functions cannot be inlined: {' '.join(str(error).split())[:500]}",
@@ -57,10 +56,10 @@ def _inline_at_once(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _inline_by_steps(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Inlined one name at a time, callers before those they call.
+    """Inline one function name at a time, callers before their callees.
 
-    What an attribute of an inner call refers to may be absent in one call of the outer function and present in
-    another: only after the outer one is inlined is it known whether the inner default holds.
+    An attribute of an inner call may refer to an attribute of the outer function that one call has and another lacks.
+    Only after the outer function is inlined is it known whether the inner default applies.
     """
     model = _copy_of(model)
     bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
@@ -71,7 +70,7 @@ def _inline_by_steps(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in which no function hands an input through: the inliner loses such an output."""
+    """Return a copy in which no function returns an input unchanged, because the inliner loses such an output."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for function in copy.functions:
@@ -84,7 +83,7 @@ def _copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _fill_defaults(nodes: Iterable[onnx.NodeProto], bodies: Mapping[_Key, onnx.FunctionProto]) -> None:
-    """Give each call the attributes that it leaves out and for which the function has a value, in place."""
+    """Add to each call, in place, the attributes that it leaves out and for which the function has a default."""
     for node in all_nodes(nodes):
         body = bodies.get((node.domain, node.op_type, node.overload))
         if body is not None:
@@ -92,8 +91,8 @@ def _fill_defaults(nodes: Iterable[onnx.NodeProto], bodies: Mapping[_Key, onnx.F
             node.attribute.extend(a for a in body.attribute_proto if a.name not in given)
 
 
-def _hands_on_nothing(model: onnx.ModelProto) -> bool:
-    """Whether a function hands an attribute that it need not have to one that has a value for its absence."""
+def _passes_missing_attribute(model: onnx.ModelProto) -> bool:
+    """Return whether a function passes an attribute that may be missing to a function that has a default for it."""
     bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
     for function in model.functions:
         known = {a.name for a in function.attribute_proto}
@@ -106,10 +105,10 @@ def _hands_on_nothing(model: onnx.ModelProto) -> bool:
 
 
 def drop_overruled_functions(model: onnx.ModelProto) -> list[str]:
-    """Remove the functions that are called as an operator of ONNX's own, in place; returns their names.
+    """Remove the functions that have the name of an operator of ONNX, in place; return their names.
 
-    What such a call means is left to the runtime (onnx.proto, `ModelProto.functions`); onnxruntime and ONNX's reference
-    implementation run the operator.
+    The standard leaves the meaning of such a call to the runtime (onnx.proto, `ModelProto.functions`); onnxruntime and
+    ONNX's reference implementation run the operator.
     """
     versions = {entry.domain: entry.version for entry in model.opset_import}
     kept: list[onnx.FunctionProto] = []
@@ -125,7 +124,7 @@ def drop_overruled_functions(model: onnx.ModelProto) -> list[str]:
 
 
 def check_functions(model: onnx.ModelProto) -> None:
-    """Raise `BadInput` unless inlining the model's functions ends, with a bearable number of nodes."""
+    """Raise `BadInput` unless inlining the model's functions terminates with an acceptable number of nodes."""
     bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
     if len(bodies) != len(model.functions):
         raise BadInput("the model defines a function twice", hint="export the model again")
@@ -147,7 +146,7 @@ def _count_and_depth(nodes: list[onnx.NodeProto], sizes: dict[_Key, tuple[int, i
 
 
 def _callees_first(bodies: dict[_Key, onnx.FunctionProto]) -> list[_Key]:
-    """The functions in an order in which each comes after those it calls. Raises `BadInput` for a circle."""
+    """Return the functions so that each comes after its callees. Raises `BadInput` if there is a cycle."""
     calls = {
         key: {k for n in all_nodes(f.node) if (k := (n.domain, n.op_type, n.overload)) in bodies}
         for key, f in bodies.items()
@@ -169,14 +168,14 @@ def _callees_first(bodies: dict[_Key, onnx.FunctionProto]) -> list[_Key]:
     if len(order) < len(bodies):
         circle = sorted(f"{d}::{n}" for (d, n, _) in set(bodies) - set(order))
         raise BadInput(
-            f"the model's functions call each other in a circle: {', '.join(circle[:5])}",
+            f"the model's functions call each other in a cycle: {', '.join(circle[:5])}",
             hint="ONNX functions must not be recursive",
         )
     return order
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes and those of their subgraphs, however deep."""
+    """Yield the nodes and those of all nested subgraphs."""
     for node in nodes:
         yield node
         for attribute in node.attribute:

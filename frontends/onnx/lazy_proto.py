@@ -1,8 +1,8 @@
-"""Parses an .onnx file without loading its weights: large `raw_data` is left in the file and its place remembered.
+"""Parses an .onnx file without loading its weights: large `raw_data` stays in the file, and its position is recorded.
 
 A protobuf message is a sequence of fields, each a varint `number << 3 | type` and a payload
-(https://protobuf.dev/programming-guides/encoding). Only the way to the tensors is walked here: ModelProto.graph (7),
-GraphProto.initializer (5), TensorProto.raw_data (9); the rest is copied as it is and parsed by protobuf.
+(https://protobuf.dev/programming-guides/encoding). This module follows only the path to the tensors: ModelProto.graph
+(7), GraphProto.initializer (5), TensorProto.raw_data (9). The rest is copied unchanged and parsed by protobuf.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class ByteSpan:
-    """Bytes of the file: where they start and how many they are."""
+    """A range of bytes in the file: start and length."""
 
     offset: int
     length: int
 
 
 def parse_model(data: memoryview, threshold: int, label: str) -> tuple[onnx.ModelProto, dict[int, ByteSpan]]:
-    """The model in `data` without the raw data of initializers over `threshold` bytes.
+    """Return the model in `data` without the raw data of initializers over `threshold` bytes.
 
-    The second result has, for the index of an initializer in the graph, where its raw data is. Raises `BadInput` where
-    the bytes are not a complete protobuf message.
+    The second result maps the index of an initializer in the graph to the position of its raw data. Raises `BadInput`
+    if the bytes are not a complete protobuf message.
     """
     kept = bytearray()
     spans: dict[int, ByteSpan] = {}
@@ -76,7 +76,7 @@ def _strip_graph(data: memoryview, begin: int, end: int, threshold: int, spans: 
 
 
 def _fields(data: memoryview, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """(number, start of the field, start of its payload, end) of each field in data[position:end]."""
+    """Yield (number, start of the field, start of its payload, end) of each field in data[position:end]."""
     while position < end:
         start = position
         key, position = _read_varint(data, position, end)

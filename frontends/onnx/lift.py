@@ -1,4 +1,4 @@
-"""Lifts a model that was read to the canonical opset, sets its facts, and applies what the user said of its inputs."""
+"""Converts a model to the canonical opset, infers its shapes, and applies the user's input specs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported, UsageError
-from convert.fixed_values import shown_value, tensor_of_value
 from convert.graph import OPSET, location_of, register_initializer
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import SHORT_NAMES, dtype_name
 from convert.graph.values import Dim, dims, known_dims
 from convert.nearest import names_hint
-from convert.options import InputSpec, Options
+from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
-from convert.report import Report
+from convert.request.given_inputs import shown_value, tensor_of_value
+from convert.request.options import InputSpec, Options
 
 
 def lift_opset(model: ir.Model) -> None:
-    """Bring `model` to the canonical opset, in place; one of a newer opset keeps what the canonical one lacks.
+    """Convert `model` to the canonical opset, in place; a newer opset keeps operators that the canonical one lacks.
 
-    Raises `Unsupported` listing the operators that ONNX does not have, or that cannot be lifted.
+    Raises `Unsupported` that lists operators that ONNX lacks or that cannot be converted.
     """
     unknown = [n for n in model.graph.all_nodes() if n.domain == "" and not onnx.defs.has(n.op_type)]
     if unknown:
@@ -40,11 +40,11 @@ def lift_opset(model: ir.Model) -> None:
 
 _ML = "ai.onnx.ml"
 _KEYS_OF_NAN = 4
-"""The opset of ONNX-ML since which NaN finds a key that is NaN."""
+"""The opset of ONNX-ML from which on NaN matches a key that is NaN."""
 
 
 def _drop_keys_of_nan(node: ir.Node) -> None:
-    """Leave out the keys of a LabelEncoder that nothing equals, with their values."""
+    """Remove the keys of a LabelEncoder that nothing equals, with their values."""
     keys = node.attributes.get_floats("keys_floats", [])
     kept = [i for i, key in enumerate(keys) if not math.isnan(key)]
     if len(kept) == len(keys):
@@ -56,10 +56,10 @@ def _drop_keys_of_nan(node: ir.Node) -> None:
 
 
 def _infer_outputs(model: ir.Model) -> None:
-    """Infer all facts; the dims of outputs too, where they follow from the inputs, of subgraphs as well.
+    """Infer all dtypes and shapes, also the dims of outputs, including those of subgraphs, that follow from the inputs.
 
-    What a file declares of an output, or of the body of a loop, holds where inference does not tell: files whose batch
-    was made dynamic at the inputs alone still declare a batch of 1 there, which runtimes warn of and pass over.
+    The declared shape of an output or a loop body is used only if inference finds none. Files whose batch was made
+    dynamic at the inputs only still declare a batch of 1 there; runtimes warn and continue.
     """
     declared = {y: known_dims(y) for graph in model.graphs() for y in graph.outputs if not y.is_graph_input()}
     for y in declared:
@@ -80,13 +80,13 @@ def _infer_outputs(model: ir.Model) -> None:
 
 
 _MOST_NESTED = 8
-"""Loops in loops, of which each learns from the one around it."""
+"""Maximum nesting of loops, because each learns from the one around it."""
 
 
 def _relax_body(node: ir.Node, declared: dict[ir.Value, tuple[Dim, ...] | None]) -> bool:
-    """Forget lengths that the body of a loop declares where what comes from outside has another name; whether any.
+    """Drop lengths that a loop body declares if the outer value has another name; return whether any was dropped.
 
-    declared: what the file declares of outputs, which forget them too.
+    declared: shapes that the file declares for outputs; they are dropped there too.
     """
     if node.op_type not in ("Loop", "Scan") or node.domain:
         return False
@@ -112,7 +112,7 @@ def _relax_body(node: ir.Node, declared: dict[ir.Value, tuple[Dim, ...] | None])
 
 
 def fix_values(model: ir.Model, options: Options, report: Report) -> None:
-    """Make constants of the inputs that `options.fixed` gives values to. Raises `UsageError` where one does not fit."""
+    """Turn inputs with values in `options.fixed` into constants. Raises `UsageError` if a value does not fit."""
     values = {v.name or "": v for v in model.graph.inputs}
     for name, given in options.fixed.items():
         value = values.get(str(name))
@@ -128,7 +128,7 @@ def fix_values(model: ir.Model, options: Options, report: Report) -> None:
 
 
 def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
-    """Give input dims the sizes or names that `options.inputs` asks for, everywhere that the same dim appears.
+    """Set input dims to the sizes or names in `options.inputs`, everywhere that the same dim occurs.
 
     Raises `UsageError` for a name, dtype, rank or size that contradicts the model.
     """
@@ -159,10 +159,10 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
 
 
 def _infer_sizes(model: ir.Model, named: dict[ir.Value, tuple[Dim, ...]]) -> None:
-    """Infer all facts; an output's dim that had a name in the file has a size where that follows from the inputs.
+    """Infer dtypes and shapes; a named output dim gets a size if the inputs determine it.
 
-    named: the dims of outputs before names became sizes. A file that says `[batch_size]` of four numbers for each row
-    is run without a word, but is wrong about any size: where nothing tells, the name stays.
+    named: the dims of outputs before names became sizes. Runtimes accept a file that declares `[batch_size]` for four
+    numbers per row, although it is wrong for any size; if nothing else is known, the name is kept.
     """
     for y, old in named.items():
         pairs = zip(old, dims(y), strict=True)
@@ -182,13 +182,13 @@ def _find_input(values: dict[str, ir.Value], spec: InputSpec, position: int) -> 
 
 
 def _own_spec(value: ir.Value) -> str:
-    """How `--input` describes an input as the model has it."""
+    """Return an input's `--input` spec as the model declares it."""
     shape = ",".join("?" if d is None else str(d) for d in known_dims(value) or ())
     return f"{value.name}:[{shape}]"
 
 
 def _fixed_size_hint(value: ir.Value, spec: InputSpec) -> str:
-    """What to say of sizes that are not the model's: they may be those of the other layout."""
+    """Return a hint for sizes that contradict the model; they may belong to the other layout."""
     own, asked = list(known_dims(value) or ()), [d.size for d in spec.shape or ()]
     for layout, order in (("nhwc", [0, *range(2, len(own)), 1]), ("nchw", [0, len(own) - 1, *range(1, len(own) - 1)])):
         moved = [own[i] for i in order] if len(own) > 3 else []

@@ -1,18 +1,18 @@
-"""Divides inputs that are sequences or optionals into tensors of their own, where the user has named those."""
+"""Splits inputs that are sequences or optionals into separate tensors, if the user has named those."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from convert.graph.values import is_used
-from convert.options import Options
+from convert.request.options import Options
 
 
 def flatten_inputs(model: ir.Model, options: Options) -> None:
     """Replace nested inputs by the tensors that `options.inputs` names, in place.
 
-    The elements of a sequence `x` are `x_0`, `x_1` …: as many as are named. An optional input of which nothing is
-    named is absent. Without any specs everything stays as it is.
+    The elements of a sequence `x` are `x_0`, `x_1` …, as many as are named. An optional input is absent if none of it
+    is named. Without specs nothing changes.
     """
     named = {spec.name for spec in options.inputs if spec.name}
     if not named:
@@ -48,7 +48,7 @@ def _build_nested(
     inputs: list[ir.Value],
     nodes: list[ir.Node],
 ) -> ir.Value:
-    """The value `name` of a nested type, made by new nodes from new inputs."""
+    """Return the value `name` of a nested type, built by new nodes from new inputs."""
     if isinstance(kind, ir.TensorType):
         inputs.append(ir.Value(name=name, type=kind, shape=shape))
         return inputs[-1]
@@ -69,7 +69,7 @@ def _build_nested(
 
 
 def _is_named(name: str, kind: ir.TypeProtocol, named: set[str]) -> bool:
-    """Whether anything of a value of that name and type is named."""
+    """Return whether any part of a value of that name and type is named."""
     if isinstance(kind, ir.TensorType):
         return name in named
     assert isinstance(kind, (ir.SequenceType, ir.OptionalType))

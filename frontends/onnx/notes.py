@@ -1,5 +1,7 @@
-"""Holds the notes that this tool leaves in ONNX files (`convert/graph/metadata.py`) to their form, as anybody may write
-some: bounds of dims, conditions on sizes, ranges of inputs, initial states.
+"""Checks the metadata that this tool writes into ONNX files (`convert/graph/metadata.py`), because anybody may write
+it.
+
+It covers bounds of dims, conditions on sizes, ranges of inputs and initial states.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ from convert.errors import BadInput
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY, STATE_KEY
 
 _CHARACTERS = 10_000
-"""Of one condition; PyTorch's longest have some hundred."""
+"""Maximum length of one condition; PyTorch's longest have some hundred characters."""
 _CONDITIONS = 1000
-"""Of one model; PyTorch's have some ten, and every size that is drawn is held against each."""
+"""Maximum number of conditions; PyTorch's models have about ten, and every sampled size is checked against each."""
 _NUMBERS = 1 << 62
 
 
 def check_notes(model: ir.Model) -> None:
-    """Raise `BadInput` for a note of the model or of an input that is not as it is written."""
+    """Raise `BadInput` for malformed metadata of the model or of an input."""
     forms: dict[str, Callable[[Any], bool]] = {
         DIMS_KEY: _are_bounds,
         GUARDS_KEY: _are_conditions,
@@ -56,7 +58,7 @@ def _is_table(content: Any, fits: Callable[[Any], bool]) -> bool:
 
 
 def _are_bounds(content: Any) -> bool:
-    """{"batch": [1, null]}."""
+    """Return whether content looks like {"batch": [1, null]}."""
     return _is_table(
         content,
         lambda pair: (
@@ -76,12 +78,12 @@ def _is_expression(text: Any) -> bool:
 
 
 def _are_conditions(content: Any) -> bool:
-    """["h % 8 == 0"]."""
+    """Return whether content looks like ["h % 8 == 0"]."""
     return isinstance(content, list) and len(content) <= _CONDITIONS and all(map(_is_expression, content))
 
 
 def _is_range(content: Any, dims: set[str]) -> bool:
-    """[1, "time"], and "descending" or "partition" behind that."""
+    """Return whether content looks like [1, "time"], optionally with "descending" or "partition" after that."""
     orders: list[list[str]] = [[], ["descending"], ["partition"]]
     if not isinstance(content, list) or len(content) not in (2, 3) or content[2:] not in orders:
         return False

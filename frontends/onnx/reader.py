@@ -1,4 +1,4 @@
-"""Reads an ONNX model from a file or from memory: parsed, checked, its functions inlined, its weights left in place."""
+"""Reads an ONNX model from a file or from memory: parse, check, inline functions, leave weights in place."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from convert.graph.metadata import FILES_KEY
 from convert.graph.misread_attributes import has_misread_attributes, misread_attribute
 from convert.graph.shape_inference import SMALL
 from convert.graph.tensors import dims_of
-from convert.options import Options
+from convert.graph.written_numbers import record_constants_of_operators
+from convert.outcome.report import Report
 from convert.passes.decide_branches import decide_branches
-from convert.report import Report
-from convert.source import Source
+from convert.patterns.layers import find_layers
+from convert.request.options import Options
+from convert.request.source import Source
 
 from .functions import all_nodes, check_functions, drop_overruled_functions, inline_functions
 from .lazy_proto import ByteSpan, parse_model
@@ -41,7 +43,7 @@ Weights = dict[str, ir.TensorProtocol]
 
 
 def read_model(source: Source, options: Options, report: Report) -> ir.Model:
-    """See `frontends.onnx.read`."""
+    """Return the model, as `frontends.onnx.read` describes."""
     if source.path is not None:
         proto, spans = _parse_file(source.path)
     elif isinstance(source.model, ir.Model):
@@ -68,7 +70,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     for function in (proto.graph, *proto.functions):
         _check_attributes(function.node)
     inlined = inline_functions(proto)
-    _check_attributes(inlined.graph.node)  # a call tells what those of a function's nodes are
+    _check_attributes(inlined.graph.node)  # a call determines the attributes of a function's nodes
     if contradiction := contradiction_in(proto.SerializeToString()):
         report.note(
             f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}",
@@ -77,7 +79,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     _refuse_maps(inlined.graph)
     try:
         model = ir.serde.deserialize_model(inlined)
-    except Exception as error:  # onnx_ir wraps whatever it met
+    except Exception as error:  # onnx_ir wraps the original error
         raise BadInput(f"the ONNX model is broken: {_error_line(error)}", hint=_HINT) from error
     check_notes(model)
     claim_notes(model, "the source")
@@ -100,11 +102,13 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     write_in_onnx(model, report)
     fix_inputs(model, options, report)
     decide_branches(model)
+    record_constants_of_operators(model.graphs())
+    find_layers(model)
     return model
 
 
 def _refuse_maps(graph: onnx.GraphProto) -> None:
-    """Raise `Unsupported` for inputs and outputs of maps, which ONNX-ML has and no other format."""
+    """Raise `Unsupported` for inputs and outputs that are maps, which only ONNX-ML has."""
     for value in (*graph.input, *graph.output):
         kind = value.type.sequence_type.elem_type if value.type.HasField("sequence_type") else value.type
         if kind.HasField("map_type"):
@@ -132,7 +136,7 @@ def _parse_file(path: Path) -> tuple[onnx.ModelProto, dict[int, ByteSpan]]:
 
 
 def _take_weights(proto: onnx.ModelProto, spans: dict[int, ByteSpan], path: Path | None) -> Weights:
-    """Remove the large and external initializers from the graph; the result has them as lazy tensors by name."""
+    """Remove the large and external initializers from the graph; return them as lazy tensors by name."""
     weights: Weights = {}
     kept = []
     for i, tensor in enumerate(proto.graph.initializer):
@@ -165,7 +169,7 @@ def _take_weights(proto: onnx.ModelProto, spans: dict[int, ByteSpan], path: Path
 
 
 def _write_out_sparse(proto: onnx.ModelProto) -> None:
-    """Make the sparse constants and the sparse initializers of subgraphs dense, as onnx_ir knows none."""
+    """Make sparse constants and sparse initializers of subgraphs dense, because onnx_ir lacks sparse tensors."""
 
     def dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
         return onnx.numpy_helper.from_array(dense_tensor(sparse).numpy(), sparse.values.name)
@@ -185,7 +189,9 @@ def _add_weight(weights: Weights, name: str, tensor: ir.TensorProtocol) -> None:
 
 
 def _inner_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor but the initializers of the outermost graph: the parts of sparse ones, those of functions too."""
+    """Yield every tensor but the initializers of the outermost graph, including parts of sparse ones and of
+    functions.
+    """
     for attribute in _attributes(proto):
         if attribute.HasField("t"):
             yield attribute.t
@@ -201,7 +207,7 @@ def _inner_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def _inner_graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The subgraphs, however deep."""
+    """Yield all nested subgraphs."""
     for attribute in _attributes(proto):
         if attribute.HasField("g"):
             yield attribute.g
@@ -209,7 +215,7 @@ def _inner_graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 
 def _attributes(proto: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    """Every attribute of every node, and what those of functions are where a call leaves them out."""
+    """Yield every attribute of every node, and the defaults of functions for calls that leave them out."""
     waiting = [
         a for nodes in (proto.graph.node, *(f.node for f in proto.functions)) for n in nodes for a in n.attribute
     ]
@@ -222,7 +228,7 @@ def _attributes(proto: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
 
 
 def _copy_without_large(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of a ModelProto without its large initializers."""
+    """Return a copy of a ModelProto without its large initializers."""
     copy = onnx.ModelProto()
     for field, value in model.ListFields():
         if field.name == "graph":
@@ -252,7 +258,9 @@ def _is_large(tensor: onnx.TensorProto) -> bool:
 
 
 def _normalize_proto(proto: onnx.ModelProto) -> None:
-    """One name for the default domain, opset 1 where none is given, and no dims that only look known."""
+    """Normalize a proto: one name for the default domain, opset 1 if none is given, and no dims that only seem to be
+    known.
+    """
     if not proto.opset_import:
         proto.opset_import.append(onnx.helper.make_opsetid("", 1))
     newest = onnx.defs.onnx_opset_version()
@@ -287,14 +295,14 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
                 dim.Clear()
 
 
-# What exporters write for a size that they do not know: each is a dim of its own, and not one that they share.
+# Names that exporters write for an unknown size: each is a separate dim, not a shared one.
 _NAMELESS = re.compile(r"\s*|\?|\*|None|none|null|-\d+|unk__\d+|unknown", re.ASCII)
 
 
 def _declare_weights(proto: onnx.ModelProto, weights: Weights) -> list[str]:
-    """Declare the weights as inputs, for the checker; returns the names that were inputs with default values.
+    """Declare the weights as inputs, for the checker; return the names that were inputs with default values.
 
-    Up to IR version 3 every initializer is listed among the inputs; later it says that the value may be overridden.
+    Up to IR version 3 every initializer is listed among the inputs; later this means that the value may be overridden.
     """
     listed = {i.name for i in proto.graph.input}
     both = [n for n in (*weights, *(t.name for t in proto.graph.initializer)) if n in listed]
@@ -309,7 +317,7 @@ def _check(proto: onnx.ModelProto) -> None:
     checked = onnx.ModelProto()
     checked.CopyFrom(proto)
     for value in (*checked.graph.input, *checked.graph.output):
-        # The checker insists on a shape; models whose outputs have an unknown rank are common, and run.
+        # The checker requires a shape; models with outputs of unknown rank are common, and run.
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()
     try:
@@ -321,7 +329,7 @@ def _check(proto: onnx.ModelProto) -> None:
 
 
 def _check_attributes(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Before inference sees them, which the checker does not keep from those that it crashes over."""
+    """Check attributes before inference sees them, because it crashes on some that the checker accepts."""
     for node in all_nodes(nodes):
         if not node.domain and has_misread_attributes(node.op_type):
             own = [a for a in node.attribute if not a.ref_attr_name]
@@ -345,7 +353,7 @@ def _attach_weights(model: ir.Model, weights: Weights) -> None:
 
 
 def _read_ir(model: ir.Model, options: Options, report: Report) -> ir.Model:
-    """A model that is in onnx_ir already: its tensors are taken over as they are."""
+    """Read a model that is in onnx_ir already: its tensors are used unchanged."""
     copy = model.clone()
     weights: Weights = {}
     for name, value in list(copy.graph.initializers.items()):

@@ -1,4 +1,4 @@
-"""Repairs of what ONNX's checker refuses and ONNX Runtime takes: nodes in any order, a graph without a name."""
+"""Repairs defects that ONNX's checker rejects and ONNX Runtime accepts: unsorted nodes, and a graph without a name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import onnx
 
-from convert.report import Report
+from convert.outcome.report import Report
 
 
 def repair(proto: onnx.ModelProto, report: Report) -> None:
-    """Give the graph a name and bring its nodes into an order in which each reads what is made before it.
+    """Give the graph a name, and sort its nodes so that each comes after those that it reads.
 
-    Graphs within nodes stay as they are: ONNX Runtime refuses these offences there.
+    Subgraphs of nodes are not changed: ONNX Runtime rejects these defects there.
     """
     if not proto.graph.name:
         proto.graph.name = "graph"
@@ -28,7 +28,7 @@ def _inner_graphs(node: Any) -> list[Any]:
 
 
 def _sort(graph: Any) -> bool:
-    """Sort the nodes of a graph; return whether they were out of order. A circle stays as it is."""
+    """Sort the nodes of a graph; return whether they were unsorted. A cycle is left as it is."""
     nodes = list(graph.node)
     makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
     before = [{makers[name] for name in _names_read(node) if name in makers} for node in nodes]
@@ -47,7 +47,7 @@ def _sort(graph: Any) -> bool:
 
 
 def _names_read(node: Any) -> Iterator[str]:
-    """Return the names that a node reads, those of its inner graphs as well."""
+    """Yield the names that a node reads, including those of its subgraphs."""
     pending = [node]
     while pending:
         current = pending.pop()

@@ -1,7 +1,8 @@
-"""The table of operators of ONNX Runtime's own, which its optimizer and its quantizer put into files.
+"""The table of ONNX Runtime's own operators, which its optimizer and quantizer write into files.
 
-`@runtime_op("com.microsoft::Gelu")` registers a rule that writes the operator in ONNX's, at the canonical opset.
-Arguments are those of ONNX Runtime's schemas (its ContribOperators.md); one that a rule does not name is refused.
+`@runtime_op("com.microsoft::Gelu")` registers a rule that expresses the operator in ONNX, at the canonical opset.
+Arguments have the names of ONNX Runtime's schemas (ContribOperators.md); an argument that a rule does not name is
+refused.
 
 >>> import onnx_ir as ir
 >>> from convert.graph import Graph

@@ -1,7 +1,7 @@
-"""Writes the operators of ONNX Runtime's own in ONNX's, those that `ops/` has a rule for.
+"""Replaces ONNX Runtime's own operators by ONNX's, for those that `ops/` has a rule for.
 
-They stand between operators of the file's opset, and their forms are of the canonical one. So their facts are found
-before the opset is lifted, which needs those of everything, and their forms are put in after it.
+The file's other operators have its opset, but the rules write the canonical one. So dtypes and shapes are inferred
+before the opset is converted, which needs those of all values, and the rules are applied after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from convert.graph.model_names import ModelNames
 from convert.graph.node_inference import infer
 from convert.graph.shape_inference import infer_facts
 from convert.graph.values import attribute_content, is_used
-from convert.report import Report
+from convert.outcome.report import Report
 from convert.rules.onnx_schemas import operator_of
 
 from . import ops  # noqa: F401  (fills the table)
@@ -30,11 +30,14 @@ _WITHOUT_DOMAIN = {
     "LayerNormalization": (0, 17),
     "GroupNormalization": (18, 21),
 }
-"""What ONNX Runtime runs in ONNX's own domain and ONNX's checker refuses, from one opset on and before another."""
+"""Operators that ONNX Runtime runs in ONNX's domain but ONNX's checker rejects: first opset, and the opset after the
+last.
+"""
 
 
 def give_domain(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Move what ONNX Runtime has in ONNX's domain, and ONNX not (any more) at the model's opset, to its own, in place.
+    """Move operators that ONNX Runtime has in ONNX's domain, but ONNX lacks at the model's opset, to their own domain,
+    in place.
 
     nodes: all nodes of the model.
     """
@@ -52,9 +55,10 @@ def give_domain(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> None
 
 
 def find_facts(model: ir.Model) -> bool:
-    """Set the facts of what the operators of the table give, and of what follows from it; whether there are any.
+    """Set the facts of the table's operators and of the values that depend on them; return whether there are such
+    operators.
 
-    Inference knows nothing of them, and ends at each.
+    ONNX's inference does not know these operators and stops at each.
     """
     if not _own(model):
         return False
@@ -62,7 +66,7 @@ def find_facts(model: ir.Model) -> bool:
     version = model.graph.opset_imports.get("", 1)
     for node in model.graph.all_nodes():
         if operator_of(node) in runtime_op:
-            # What a rule refuses is told by `write_in_onnx`, when more is known.
+            # `write_in_onnx` reports what a rule refuses, when more is known.
             with suppress(Unsupported, ValueError):
                 for old, new in zip(node.outputs, _results(Graph(), node), strict=False):
                     if new is not None:
@@ -76,7 +80,8 @@ def find_facts(model: ir.Model) -> bool:
 def write_in_onnx(model: ir.Model, report: Report) -> None:
     """Replace the operators of the table, in a model of the canonical opset, in place.
 
-    Raises one `Unsupported` that lists all that their rules do not take, or what has a layout of ONNX Runtime's own.
+    Raises one `Unsupported` that lists all inputs that their rules do not take, and operators in a layout of ONNX
+    Runtime's own.
     """
     _refuse_layouts(model)
     found = _own(model)
@@ -101,7 +106,7 @@ def write_in_onnx(model: ir.Model, report: Report) -> None:
 
 
 def _refuse_layouts(model: ir.Model) -> None:
-    """Raise `Unsupported` for operators on blocks of channels: their weights lie as one processor wants them."""
+    """Raise `Unsupported` for operators on blocks of channels, whose weights have the layout of one processor."""
     found = [node for node in model.graph.all_nodes() if node.domain == f"{MICROSOFT}.nchwc"]
     if found:
         raise Unsupported(
@@ -119,7 +124,7 @@ def _are_open(node: ir.Node) -> bool:
 
 
 def _results(g: Graph, node: ir.Node) -> Sequence[ir.Value | None]:
-    """What the rule makes for each output of the node."""
+    """Return what the rule computes for each output of the node."""
     attributes = {a.name: attribute_content(a) for a in node.attributes.values()}
     made = runtime_op.apply(g, operator_of(node), list(node.inputs), attributes, location_of(node))
     return made if isinstance(made, list) else [made]
@@ -136,7 +141,7 @@ def _replace(model: ir.Model, node: ir.Node, g: Graph, results: Sequence[ir.Valu
             continue
         if new is None:
             raise Unsupported(problems=[Problem(f"its output {old.name!r} is not computed", location_of(node))])
-        if new not in own:  # an input, or another output's
+        if new not in own:  # an input, or the value of another output
             new = g.Identity(new)
         own.discard(new)
         placed.append((old, new))

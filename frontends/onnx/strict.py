@@ -1,4 +1,4 @@
-"""What ONNX's own inference refuses in a model held to the letter: whose fault it is that a rule stumbled."""
+"""Asks ONNX's strict inference what is wrong with a model, to tell a broken file from a broken rule."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import re
 
 import onnx
 
-from convert.source import Source
+from convert.request.source import Source
 
 _MOST_BYTES = 64 << 20
-"""Of a file that is looked at: inference copies it some times."""
+"""Maximum size of a file that is checked, because inference copies it several times."""
 _NODE = re.compile(r"\(op_type:([^,)]*)(?:, node name: ([^)]*))?\): ")
 
 
 def find_contradiction(source: Source) -> str:
-    """The first thing in a file that ONNX's strict inference takes for wrong; "" where there is none to be found.
+    """Return the first error that ONNX's strict inference reports for a file; "" if there is none.
 
-    Reading goes on all the same: it refuses files that run, such as those with an outdated shape of a value.
+    Reading continues regardless, because strict inference also rejects files that run, such as those with an outdated
+    shape.
     """
     if source.path is None or source.path.stat().st_size > _MOST_BYTES:
         return ""
@@ -24,7 +25,7 @@ def find_contradiction(source: Source) -> str:
 
 
 def contradiction_in(content: bytes) -> str:
-    """The same of the bytes of a model, with its weights or without."""
+    """Return the same for the bytes of a model, with or without its weights."""
     if len(content) > _MOST_BYTES:
         return ""
     try:
@@ -35,6 +36,6 @@ def contradiction_in(content: bytes) -> str:
         node = _NODE.search(found)
         where = "" if node is None else f"{' '.join(filter(None, node.groups()))}: "
         return f"{where}{_NODE.sub('', found.rpartition('Error] ')[2], count=1)}"[:300]
-    except Exception:  # what it cannot be asked about is no evidence
+    except Exception:  # a failure of the check itself is no evidence
         return ""
     return ""

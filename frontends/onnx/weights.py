@@ -28,7 +28,7 @@ _FIELD_OF_TYPE = {
 
 
 def check_tensor(tensor: onnx.TensorProto, span: ByteSpan | None = None) -> None:
-    """Raise `BadInput` unless dtype, dims and the amount of data of a tensor fit each other; allocates nothing."""
+    """Raise `BadInput` unless dtype, dims and data size of a tensor agree. Allocates nothing."""
     name = tensor.name or "(without a name)"
     try:
         dtype = ir.DataType(tensor.data_type)
@@ -66,7 +66,7 @@ _BROKEN = "the file is broken or was made to mislead; fetch or export it again"
 
 
 def mapped_tensor(tensor: onnx.TensorProto, file: Path, span: ByteSpan) -> ir.LazyTensor:
-    """The tensor whose raw data is `span` of `file`, mapped into memory whenever it is asked for."""
+    """Return the tensor whose raw data is `span` of `file`, mapped into memory when it is read."""
     dtype = ir.DataType(tensor.data_type)
     shape = list(tensor.dims)
     if dtype.bitwidth < 8:
@@ -80,10 +80,10 @@ def mapped_tensor(tensor: onnx.TensorProto, file: Path, span: ByteSpan) -> ir.La
 
 
 def external_tensor(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTensor:
-    """The tensor whose data is in a file beside `model`.
+    """Return the tensor whose data is in a separate file next to `model`.
 
-    Raises `BadInput` where the file is missing, shorter than the dims need, or outside the model's folder (through an
-    absolute path, `..` or a symbolic link).
+    Raises `BadInput` if the file is missing, shorter than the dims need, or outside the model's folder (by an absolute
+    path, `..` or a symbolic link).
     """
     name = tensor.name or "(without a name)"
     where = {e.key: e.value for e in tensor.external_data}
@@ -121,13 +121,13 @@ def external_tensor(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTens
 
 
 def external_files(proto: onnx.ModelProto, model: Path | None) -> list[Path]:
-    """The files that initializers of the graph are said to be in, each once."""
+    """Return the files that initializers of the graph refer to, each once."""
     entries = (e for t in proto.graph.initializer for e in t.external_data if e.key == "location")
     return [] if model is None else [model.parent / place for place in dict.fromkeys(e.value for e in entries)]
 
 
 def dense_tensor(sparse: onnx.SparseTensorProto) -> ir.LazyTensor:
-    """A sparse initializer as a dense one, written out when it is asked for."""
+    """Return a sparse initializer as a dense one, expanded when it is read."""
     values, indices, dims = sparse.values, sparse.indices, list(sparse.dims)
     check_tensor(values)
     check_tensor(indices)
@@ -171,7 +171,7 @@ def _map_array(file: Path, span: ByteSpan, dtype: ir.DataType, shape: list[int])
 
 
 def _confined_path(location: str, model: Path, name: str) -> Path:
-    """The file that `location` names, inside the folder of `model` (as named, or as links resolve it)."""
+    """Return the file that `location` names, inside the folder of `model` (as named, or after resolving links)."""
     folder = model.parent
     outside = BadInput(
         f"the weights {name!r} are said to be in {location!r}, outside the folder of {model.name}",

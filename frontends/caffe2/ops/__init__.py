@@ -1,4 +1,4 @@
-"""The rules, one module a topic; importing this fills the table `rules.caffe2_op`."""
+"""The rules, one module per topic. Importing this package fills the table `rules.caffe2_op`."""
 
 from __future__ import annotations
 

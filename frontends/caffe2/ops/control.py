@@ -1,4 +1,4 @@
-"""Control flow: nets among the arguments, which read and write the blobs around them, named as outputs or not."""
+"""Control flow: nets in the arguments, which read and write outer blobs, whether or not these are named as outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def if_rule(
     g: Graph, condition: ir.Value, *_: ir.Value, then_net: NestedNet, else_net: NestedNet | None = None,
     outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
-    """`outputs` are the blobs that the operator names: the reader says it. A missing branch leaves them as they are."""
+    """If. `outputs` are the operator's output blobs, passed by the reader. A missing branch leaves them unchanged."""
     around = then_net.outside
     bodies = [b for b in (then_net, else_net) if b is not None]
     changed = list(dict.fromkeys([*outputs, *(n for b in bodies for n in b.written())]))
@@ -45,14 +45,16 @@ def while_rule(
     g: Graph, condition: ir.Value, *_: ir.Value, loop_net: NestedNet, cond_net: NestedNet | None = None,
     inputs: tuple[str, ...] = (), outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
-    """`cond_net` writes the condition before each turn; what the nets write of the blobs around them is carried."""
+    """While. `cond_net` writes the condition before each iteration; outer blobs that the nets write are
+    loop-carried.
+    """
     around = loop_net.outside
     before = around if cond_net is None else cond_net.run(g, {})
     name = inputs[0]
     bodies = [b for b in (loop_net, cond_net) if b is not None]
     carried = list(dict.fromkeys(n for b in bodies for n in b.written() if n != name))
     if missing := [n for n in outputs if n not in (*carried, name)]:
-        raise Unsupported(f"nothing makes its output {missing[0]!r} where the loop takes no turn")
+        raise Unsupported(f"nothing makes its output {missing[0]!r} if the loop has no iterations")
     loop = g.body()
     loop.input("turn", ir.DataType.INT64, [])
     loop.input("going_on", ir.DataType.BOOL, [])
@@ -76,13 +78,13 @@ def while_rule(
 
 
 def _unknown_dims(value: ir.Value) -> list[None] | None:
-    """Dims unknown: a blob may grow from turn to turn."""
+    """Return unknown dims, because a blob may grow in each iteration."""
     return None if value.shape is None else [None] * len(value.shape)
 
 
 @caffe2_op("CreateScope")
 def create_scope(g: Graph) -> ir.Value:
-    """The workspace that a Do keeps its blobs in; here they are those of its net."""
+    """CreateScope: the workspace in which a Do stores its blobs; here they belong to the Do's net."""
     return g.const(np.zeros((), np.int64))
 
 
@@ -92,10 +94,10 @@ def do_rule(
     copy_external_blobs: int = 0, reuse_workspace: int = 0, inputs: tuple[str, ...] = (),
     outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
-    """A net with blobs of its own, of which some are blobs around it: the n-th of its inputs and outputs together.
+    """Do: a net with its own blobs; it gets some outer blobs by their index among its inputs and outputs.
 
-    The last input and the last output are the scope, which counts for neither. Where the scope is used again, blobs
-    that an earlier turn has left there could be read: those that the net itself does not make first are refused.
+    The last input and the last output are the scope, which is ignored. If a scope is used again, blobs of an earlier
+    iteration could be read, so nets that read a blob before they create it are refused.
     """
     around, scope, written = net.outside, inputs[-1], outputs[:-1]
     outer = [*inputs[:-1], *written]

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and what else slides over space; windows are as `windows.normalize_window_args` leaves them."""
+"""Convolutions, pools and other sliding windows, with arguments normalized by `windows.normalize_window_args`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def conv(
 
 
 def kernel_sizes(g: Graph, w: ir.Value) -> list[int]:
-    """The kernel's size, from the shape of the weight."""
+    """Return the kernel's size, from the shape of the weight."""
     return [d for d in g.shape(w)[2:] if isinstance(d, int)]
 
 
@@ -38,7 +38,7 @@ def conv_fusion(
     g: Graph, *inputs: ir.Value, fusion_type: int = 0, order: str = "NCHW", group: int = 1, kernels: Sizes = None,
     strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
 ) -> ir.Value:  # fmt: skip
-    """IDEEP's: a convolution, then (1) a ReLU, (2) the sum with the last input, (3) both."""
+    """IDEEP's ConvFusion: a convolution, followed by (1) a ReLU, (2) the sum with the last input, (3) both."""
     added = inputs[-1] if fusion_type in (2, 3) else None
     own = inputs if added is None else inputs[:-1]
     y = conv(g, *own, order=order, group=group, kernels=kernels, strides=strides, pads=pads, dilations=dilations)
@@ -52,7 +52,9 @@ def conv_transpose(
     adjs: Sequence[int] = (), adj: int = 0, adj_h: int = 0, adj_w: int = 0, kernels: Sizes = None,
     strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
 ) -> ir.Value:  # fmt: skip
-    """Dilations other than 1 are refused: the runtime ignores them, and what the net is to compute is not clear."""
+    """ConvTranspose. Dilations other than 1 are refused: the runtime ignores them, so the intended result is
+    unclear.
+    """
     x, w = as_channels_first(g, x, order), as_channels_first(g, w, order)
     n = g.rank(x) - 2
     made = _check_undilated(
@@ -123,7 +125,7 @@ def pad_image(
 def resize_nearest(
     g: Graph, x: ir.Value, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> ir.Value:
-    """The cell at floor(i / scale)."""
+    """ResizeNearest: the element at floor(i / scale)."""
     y = g.Resize(
         as_channels_first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
         mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor",
@@ -135,7 +137,7 @@ def resize_nearest(
 def upsample_bilinear(
     g: Graph, x: ir.Value, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> ir.Value:
-    """Corners on corners."""
+    """UpsampleBilinear, with aligned corners."""
     y = g.Resize(
         as_channels_first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
         mode="linear", coordinate_transformation_mode="align_corners",
@@ -148,7 +150,7 @@ def roi_align(
     g: Graph, x: ir.Value, rois: ir.Value, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1,
     sampling_ratio: int = -1, aligned: int = 0, order: str = "NCHW",
 ) -> ir.Value:  # fmt: skip
-    """Boxes are rows of [image, x1, y1, x2, y2], or of four numbers where there is one image."""
+    """RoIAlign. Boxes are rows of [image, x1, y1, x2, y2], or of four numbers if there is one image."""
     if g.shape(rois)[1] == 5:
         image = g.Cast(g.Squeeze(g.Slice(rois, [0], [1], [1]), [1]), to=ir.DataType.INT64)
         boxes = g.Slice(rois, [1], [5], [1])

@@ -1,4 +1,4 @@
-"""Operators that pick and place."""
+"""Operators that gather and scatter."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def slice_rule(
     g: Graph, x: ir.Value, starts_: ir.Value | None = None, ends_: ir.Value | None = None, *,
     starts: Sequence[int] = (), ends: Sequence[int] = (),
 ) -> ir.Value:  # fmt: skip
-    """A bound v below zero is size + v + 1: -1 is the end, where ONNX's -1 is one before it."""
+    """Slice. A negative bound v means size + v + 1: -1 is the end, while ONNX's -1 is one before it."""
     if starts_ is None:
         first, final = (g.const(np.array(list(v), np.int64)) for v in (starts, ends))
     else:
         assert ends_ is not None
         first, final = cast_to_int64(g, starts_), cast_to_int64(g, ends_)
-    sizes = g.Slice(g.Shape(x), [0], g.dims(first))  # axes behind those that have bounds are whole
+    sizes = g.Slice(g.Shape(x), [0], g.dims(first))  # later axes, which have no bounds, are kept whole
     bounds = [g.Where(g.Less(v, 0), g.Add(g.Add(v, sizes), 1), v) for v in (first, final)]
     return g.Slice(x, *bounds)
 
 
 @caffe2_op("Gather")
 def gather(g: Graph, x: ir.Value, indices: ir.Value, *, axis: int = 0, wrap_indices: int = 0) -> ir.Value:
-    """`wrap_indices` is what ONNX's does anyhow."""
+    """Gather. ONNX always wraps indices, as `wrap_indices` requests."""
     return g.Gather(x, indices, axis=axis)
 
 
@@ -43,27 +43,27 @@ def batch_gather(g: Graph, x: ir.Value, indices: ir.Value) -> ir.Value:
 
 @caffe2_op("BooleanMask")
 def boolean_mask(g: Graph, x: ir.Value, mask: ir.Value) -> list[ir.Value]:
-    """The rows where the mask is true, and their numbers."""
+    """BooleanMask: the rows where the mask is true, and their indices."""
     numbers = g.Reshape(g.NonZero(mask), [-1])
     return [g.Compress(x, mask, axis=0), numbers]
 
 
 @caffe2_op("ScatterAssign")
 def scatter_assign(g: Graph, x: ir.Value, indices: ir.Value, rows: ir.Value) -> ir.Value:
-    """Rows replaced by others; of several for one place the last counts."""
+    """ScatterAssign: replace rows; if an index occurs twice, the last row is used."""
     return g.ScatterND(x, g.Unsqueeze(cast_to_int64(g, indices), [-1]), rows, reduction="none")
 
 
 @caffe2_op("OneHot")
 def one_hot(g: Graph, indices: ir.Value, depth: ir.Value) -> ir.Value:
-    """A matrix of float32."""
+    """OneHot: a float32 matrix."""
     size = g.Reshape(depth, g.const(np.zeros(0, np.int64)))
     return g.OneHot(indices, size, np.array([0, 1], np.float32), axis=-1)
 
 
 @caffe2_op("BatchOneHot")
 def batch_one_hot(g: Graph, x: ir.Value, lengths: ir.Value, values: ir.Value) -> ir.Value:
-    """Each column of `x` against the values that are its own: `lengths` says how many of `values` those are."""
+    """BatchOneHot: compare each column of `x` with its own values; `lengths` says how many of `values` belong to it."""
     counts = g.static(lengths)
     if counts is None:
         raise Unsupported("a BatchOneHot whose lengths are computed")
@@ -73,7 +73,7 @@ def batch_one_hot(g: Graph, x: ir.Value, lengths: ir.Value, values: ir.Value) ->
 
 @caffe2_op("Bucketize")
 def bucketize(g: Graph, x: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
-    """How many of the boundaries, which ascend, are below each element, as int32."""
+    """Bucketize: the number of boundaries, in ascending order, below each element, as int32."""
     bounds = g.const(np.array(list(boundaries), g.dtype(x).numpy()))
     below = g.Less(bounds, g.Unsqueeze(x, [-1]))
     return g.ReduceSum(g.Cast(below, to=ir.DataType.INT32), [-1], keepdims=0)
@@ -81,19 +81,19 @@ def bucketize(g: Graph, x: ir.Value, *, boundaries: Sequence[float]) -> ir.Value
 
 @caffe2_op("Unique")
 def unique(g: Graph, x: ir.Value) -> list[ir.Value]:
-    """The different elements in order, and where each of the input is among them."""
+    """Unique: the sorted distinct elements, and for each input element its index among them."""
     values, _, places, _ = g.Unique(x, sorted=1, outputs=4)
     return [values, g.Cast(places, to=ir.DataType.INT32)]
 
 
 @caffe2_op("ReversePackedSegs")
 def reverse_packed(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
-    """[length, batch, …]: the first `lengths` steps of each sequence turned round, the others as they are."""
+    """ReversePackedSegs: [length, batch, …] with the first `lengths` steps of each sequence reversed."""
     return g.ReverseSequence(x, cast_to_int64(g, lengths), time_axis=0, batch_axis=1)
 
 
 caffe2_op.gap("it reads a database or a file", "CreateDB", "Load", "ImageInput", "TensorProtosDBInput")
-caffe2_op.gap("it is any operator of PyTorch by its name there; write the net without --profile aten", "ATen")
+caffe2_op.gap("it calls any operator of PyTorch by name; write the net without --profile aten", "ATen")
 caffe2_op.gap("its numbers are random", "XavierFill", "MSRAFill", "UniformIntFill", "RngUniform")
 
 
@@ -114,7 +114,7 @@ def gaussian_fill(
 
 
 def _zeros_of_shape(g: Graph, x: ir.Value | None, shape: Sequence[int], input_as_shape: int) -> ir.Value:
-    """Zeros of the shape that a random fill is to have."""
+    """Return zeros in the shape of a random fill."""
     if x is None:
         return g.const(np.zeros(list(shape), np.float32))
     return annotate_rank(

@@ -1,4 +1,4 @@
-"""Channels last to channels first and back: Caffe2's operators take both by their argument `order`."""
+"""Channels-last and channels-first data: Caffe2's operators take both, by their argument `order`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..rules import caffe2_op
 
 
 def as_channels_first(g: Graph, x: ir.Value, order: str) -> ir.Value:
-    """`x` channels first. Raises `Unsupported` for an order that is neither."""
+    """Return `x` channels first. Raises `Unsupported` for an unknown order."""
     if order not in ("NCHW", "NHWC"):
         raise Unsupported(f"order={order!r}")
     return x if order == "NCHW" else to_first(g, x)
 
 
 def from_channels_first(g: Graph, y: ir.Value, order: str) -> ir.Value:
-    """A result that is channels first, in `order`."""
+    """Return a channels-first result in `order`."""
     return y if order == "NCHW" else to_last(g, y)
 
 

@@ -11,7 +11,7 @@ from ..rules import caffe2_op
 
 @caffe2_op("FC")
 def fully_connected(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1, axis_w: int = 1) -> ir.Value:
-    """x·Wᵀ + b with the dims of `x` from `axis` on, and of `w` from `axis_w` on, as one."""
+    """FC: x·Wᵀ + b, with the dims of `x` from `axis` on, and of `w` from `axis_w` on, merged."""
     return g.Add(_matmul_from_axis(g, x, g.Transpose(_flatten_to_matrix(g, w, axis_w), perm=[1, 0]), axis), b)
 
 
@@ -23,7 +23,7 @@ def fully_connected_transposed(
 
 
 def _matmul_from_axis(g: Graph, x: ir.Value, w: ir.Value, axis: int) -> ir.Value:
-    """[…, K…]·[K, N], the dims of `x` from `axis` on as one."""
+    """Return […, K…]·[K, N], with the dims of `x` from `axis` on merged."""
     rank = g.rank(x)
     axis = axis % rank
     if axis == rank - 1:
@@ -38,7 +38,7 @@ def _matmul_from_axis(g: Graph, x: ir.Value, w: ir.Value, axis: int) -> ir.Value
 def matmul(
     g: Graph, a: ir.Value, b: ir.Value, *, axis_a: int = 1, axis_b: int = 1, trans_a: int = 0, trans_b: int = 0
 ) -> ir.Value:
-    """Two matrices; what has more dims is made one."""
+    """MatMul of two matrices; operands of more dims are flattened to matrices."""
     a, b = _flatten_to_matrix(g, a, axis_a), _flatten_to_matrix(g, b, axis_b)
     return g.MatMul(*(g.Transpose(m, perm=[1, 0]) if t else m for m, t in ((a, trans_a), (b, trans_b))))
 
@@ -51,10 +51,10 @@ def _flatten_to_matrix(g: Graph, x: ir.Value, axis: int) -> ir.Value:
 def batch_matmul(
     g: Graph, a: ir.Value, b: ir.Value, *, trans_a: int = 0, trans_b: int = 0, broadcast: int = 0
 ) -> ir.Value:
-    """`broadcast` allows batch dims that differ; where they do not, it changes nothing."""
+    """BatchMatMul. `broadcast` allows batch dims that differ; if they are equal, it changes nothing."""
     ranks = g.rank(a), g.rank(b)
     y = g.MatMul(_transpose_matrix(g, a) if trans_a else a, _transpose_matrix(g, b) if trans_b else b)
-    return g.Unsqueeze(y, [0]) if ranks == (1, 1) else y  # Caffe2 gives a vector of one number
+    return g.Unsqueeze(y, [0]) if ranks == (1, 1) else y  # Caffe2 returns a vector of one number
 
 
 def _transpose_matrix(g: Graph, x: ir.Value) -> ir.Value:
@@ -64,7 +64,7 @@ def _transpose_matrix(g: Graph, x: ir.Value) -> ir.Value:
 
 @caffe2_op("Softmax")
 def softmax(g: Graph, x: ir.Value, *, axis: int = 1) -> ir.Value:
-    """Over all dims from `axis` on, as one."""
+    """Softmax over all dims from `axis` on, merged."""
     rank = g.rank(x)
     axis = axis % rank
     if axis == rank - 1:

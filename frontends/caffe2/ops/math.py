@@ -1,4 +1,4 @@
-"""Elementwise operators."""
+"""Element-wise operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def unary_rule(operator: str) -> Rule:
-    """A rule for an operator that ONNX has under another name or the same."""
+    """Return the rule of an operator that ONNX has, under the same or another name."""
 
     def rule(g: Graph, x: ir.Value) -> ir.Value:
         return g.node(operator, [x])
@@ -35,7 +35,7 @@ caffe2_op.same(
 
 
 def binary_rule(operator: str) -> Rule:
-    """A rule for an operator that broadcasts as numpy does, or in Caffe2's first way."""
+    """Return the rule of an operator that broadcasts as numpy does, or in Caffe2's older way."""
 
     def rule(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
         return g.node(operator, [a, align_dims(g, a, b, axis) if broadcast else b])
@@ -44,9 +44,9 @@ def binary_rule(operator: str) -> Rule:
 
 
 def align_dims(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
-    """`b` with its dims laid against those of `a` from `axis` on (-1: against the last ones), as `broadcast=1` says.
+    """Return `b` with its dims aligned to those of `a` from `axis` on (-1: to the last ones), as `broadcast=1` says.
 
-    One element is a number, whatever its rank: the result has the shape of `a`.
+    One element counts as a scalar, whatever its rank: the result has the shape of `a`.
     """
     if g.rank(b) > g.rank(a) and all(d == 1 for d in g.shape(b)):
         return g.Reshape(b, [1] * g.rank(a))
@@ -64,7 +64,7 @@ caffe2_op.same(
 
 
 def bitwise_rule(operator: str) -> Rule:
-    """A rule for an operator on bits, which in ONNX takes integers only: of booleans it is one of logic."""
+    """Return the rule of a bitwise operator. ONNX's takes integers only; booleans use the logical operator."""
 
     def rule(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
         logical = g.dtype(a) == ir.DataType.BOOL
@@ -83,7 +83,7 @@ def not_equal(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: i
 
 
 def variadic_rule(operator: str) -> Rule:
-    """A rule for an operator of any number of blobs of one shape."""
+    """Return the rule of an operator with any number of blobs of the same shape."""
 
     def rule(g: Graph, *xs: ir.Value) -> ir.Value:
         return g.node(operator, xs)
@@ -130,7 +130,7 @@ def scale_by(g: Graph, x: ir.Value, *, scale: float = 1.0) -> ir.Value:
 
 @caffe2_op("Clip")
 def clip(g: Graph, x: ir.Value, *, min: float = -LARGEST, max: float = LARGEST) -> ir.Value:
-    """Bounds that are not given are float32's largest numbers: infinity is clipped to them."""
+    """Clip. Missing bounds are float32's largest numbers, so infinities are clipped to them."""
     return g.Clip(x, *(g.const(np.array(v, g.dtype(x).numpy())) for v in (min, max)))
 
 
@@ -171,7 +171,7 @@ def gelu(g: Graph, x: ir.Value, *, fast_gelu: int = 0) -> ir.Value:
 
 @caffe2_op("PRelu")
 def parametric_relu(g: Graph, x: ir.Value, slope: ir.Value, *, order: str = "NCHW") -> ir.Value:
-    """One slope, or one for each channel."""
+    """PRelu with one slope, or one per channel."""
     if order == "NCHW" and g.shape(slope) != (1,) and g.rank(x) > 2:
         slope = g.Unsqueeze(slope, list(range(1, g.rank(x) - 1)))
     return g.PRelu(x, slope)
@@ -179,7 +179,7 @@ def parametric_relu(g: Graph, x: ir.Value, slope: ir.Value, *, order: str = "NCH
 
 @caffe2_op("Cast")
 def cast(g: Graph, x: ir.Value, *, to: int | str) -> ir.Value:
-    """`to` is a number of TensorProto.DataType, or its name."""
+    """Cast. `to` is a number of TensorProto.DataType, or its name."""
     named = {"FLOAT": 1, "INT32": 2, "BOOL": 5, "UINT8": 6, "INT8": 7, "INT16": 9, "INT64": 10, "DOUBLE": 13}
     number = named.get(to.upper(), 0) if isinstance(to, str) else to
     if number not in DTYPES:
@@ -211,7 +211,7 @@ def mod(g: Graph, x: ir.Value, *, divisor: int = 0, sign_follow_divisor: int = 0
 
 @caffe2_op("Dropout")
 def dropout(g: Graph, x: ir.Value, *, ratio: float = 0.5, is_test: int = 0) -> ir.Value:
-    """`ratio` concerns training only."""
+    """Dropout at inference; `ratio` is for training only."""
     if not is_test:
         raise Unsupported("is_test=0: the net is one for training")
     return g.Identity(x)
@@ -219,7 +219,7 @@ def dropout(g: Graph, x: ir.Value, *, ratio: float = 0.5, is_test: int = 0) -> i
 
 @caffe2_op("IsNaN")
 def is_nan(g: Graph, x: ir.Value) -> ir.Value:
-    """One and zero in uint8."""
+    """IsNaN, as 1 and 0 in uint8."""
     return g.Cast(g.IsNaN(x), to=ir.DataType.UINT8)
 
 
@@ -235,7 +235,7 @@ def relu_up_to(g: Graph, x: ir.Value, *, n: float = 6.0) -> ir.Value:
 
 @caffe2_op("Logit")
 def logit(g: Graph, x: ir.Value, *, eps: float = 1e-6) -> ir.Value:
-    """ln(x / (1 - x)) of x that is kept `eps` away from 0 and 1."""
+    """Logit: ln(x / (1 - x)), with x clipped to stay `eps` away from 0 and 1."""
     low, high = (g.const(np.array(v, np.float32)) for v in (eps, np.float32(1) - np.float32(eps)))
     x = g.Clip(x, low, high)
     return g.Log(g.Div(x, g.Sub(1.0, x)))
@@ -243,21 +243,21 @@ def logit(g: Graph, x: ir.Value, *, eps: float = 1e-6) -> ir.Value:
 
 @caffe2_op("Glu")
 def gated_linear_unit(g: Graph, x: ir.Value, *, dim: int = -1, dim_split: int = -1) -> ir.Value:
-    """The first half along a dim, and the logistic function of the second one to weigh it with."""
+    """Glu: the first half along a dim times the sigmoid of the second half."""
     halves = g.Split(x, axis=dim if dim_split == -1 else dim_split, num_outputs=2, outputs=2)
     return g.Mul(halves[0], g.Sigmoid(halves[1]))
 
 
 @caffe2_op("WeightedSum")
 def weighted_sum(g: Graph, *pairs: ir.Value) -> ir.Value:
-    """Blobs and their weights in turn, each weight of one element."""
+    """WeightedSum of blobs that alternate with their weights; each weight has one element."""
     terms = [g.Mul(x, g.Reshape(w, [])) for x, w in zip(pairs[::2], pairs[1::2], strict=True)]
     return terms[0] if len(terms) == 1 else g.Sum(*terms)
 
 
 @caffe2_op("ElementwiseLinear")
 def elementwise_linear(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1) -> ir.Value:
-    """x·w + b with the dims of `x` from `axis` on as one."""
+    """ElementwiseLinear: x·w + b with the dims of `x` from `axis` on merged."""
     if axis % g.rank(x) == g.rank(x) - 1:
         return g.Add(g.Mul(x, w), b)
     apart = g.Shape(x, start=axis)
@@ -268,7 +268,7 @@ def elementwise_linear(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis:
 def affine_channel(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, is_learnable: int = 0, order: str = "NCHW"
 ) -> ir.Value:
-    """A scale and a bias for each channel; `is_learnable` is about gradients."""
+    """AffineChannel: scale and bias per channel; `is_learnable` concerns gradients."""
     behind = list(range(1, g.rank(x) - 1)) if order == "NCHW" else []
     scale, bias = (g.Unsqueeze(v, behind) if behind else v for v in (scale, bias))
     return g.Add(g.Mul(x, scale), bias)
@@ -276,12 +276,12 @@ def affine_channel(
 
 @caffe2_op("RowMul")
 def row_mul(g: Graph, x: ir.Value, w: ir.Value) -> ir.Value:
-    """Each row times its number."""
+    """RowMul: each row times its number."""
     return g.Mul(x, g.Unsqueeze(g.Reshape(w, [-1]), list(range(1, g.rank(x)))))
 
 
 @caffe2_op("Conditional")
 def conditional(g: Graph, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Row by row."""
+    """Conditional: select row by row."""
     behind = list(range(1, g.rank(x)))
     return g.Where(g.Unsqueeze(condition, behind) if behind else condition, x, y)

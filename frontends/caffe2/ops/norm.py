@@ -17,7 +17,7 @@ def spatial_bn(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, mean: ir.Value, variance: ir.Value, *, is_test: int = 0,
     epsilon: float = 1e-5, momentum: float = 0.9, order: str = "NCHW",
 ) -> ir.Value:  # fmt: skip
-    """`momentum` concerns training only."""
+    """SpatialBN at inference; `momentum` is used in training only."""
     if not is_test:
         raise Unsupported("is_test=0: the net is one for training")
     return from_channels_first(
@@ -39,7 +39,9 @@ def group_norm(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, group: int = 32, epsilon: float = 1e-5,
     order: str = "NCHW", is_test: int = 0,
 ) -> ir.Value:  # fmt: skip
-    """The kernel reads `group`, whatever its schema says; `is_test` says only whether more outputs are made."""
+    """GroupNorm. The kernel reads the argument `group`, although its schema has another name for it; `is_test` only
+    adds outputs.
+    """
     x = as_channels_first(g, x, order)
     y = g.facts(g.GroupNormalization(x, scale, bias, num_groups=group, epsilon=epsilon), g.dtype(x), g.shape(x))
     return from_channels_first(g, y, order)
@@ -50,7 +52,7 @@ def layer_norm(
     g: Graph, x: ir.Value, scale: ir.Value | None = None, bias: ir.Value | None = None, *, axis: int = 1,
     epsilon: float = 1e-5, elementwise_affine: int = 0,
 ) -> list[ir.Value]:  # fmt: skip
-    """Beside the result mean and deviation, with one dim of size 1 in place of those from `axis` on."""
+    """LayerNorm, mean and deviation; both statistics have one dim of size 1 for the dims from `axis` on."""
     shape = g.shape(x)
     axes = list(range(axis % len(shape), len(shape)))
     mean = g.ReduceMean(x, axes)

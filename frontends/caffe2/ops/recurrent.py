@@ -1,4 +1,4 @@
-"""Recurrent networks: a net for one step among the arguments, with links between its blobs and sequences."""
+"""Recurrent networks: a step net in the arguments, with links between its blobs and the sequences."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def recurrent_network(
     param_grads: object = None, outputs_with_grads: object = None, recompute_blobs_on_backward: object = None,
     enable_rnn_executor: object = None, inputs: tuple[str, ...] = (), outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
-    """A Scan over the first dim of the sequences that the step reads.
+    """RecurrentNetwork as a Scan over the first dim of the sequences that the step reads.
 
-    A state is a sequence of one step more than these: the step reads its place t and writes t + 1 (`link_offset`).
-    An output is the sequence without its beginning (`alias_offset` 1), [time, batch, size], or its last step (-1),
-    [1, batch, size]. Raises `Unsupported` for other links, such as windows of several steps.
+    A state is a sequence with one more step: the step net reads index t and writes t + 1 (`link_offset`). An output is
+    the sequence without its beginning (`alias_offset` 1), [time, batch, size], or its last step (-1), [1, batch, size].
+    Raises `Unsupported` for other links, such as windows of several steps.
     """
     around = dict(zip(inputs, values, strict=True))
     links = list(zip(link_internal, link_external, link_offset, strict=True))
@@ -78,7 +78,7 @@ def recurrent_network(
 
 
 def _initial(g: Graph, value: ir.Value, sequence: ir.Value) -> ir.Value:
-    """What a state begins with as [1, batch, size]: of one row, the same for each of the batch."""
+    """Return a state's initial content as [1, batch, size]; a single row is repeated for the batch."""
     if g.rank(value) == 3:
         return value
     if g.rank(value) == 2:
@@ -91,9 +91,9 @@ def lstm_unit(
     g: Graph, hidden: ir.Value, cell: ir.Value, gates: ir.Value, *places: ir.Value, forget_bias: float = 0.0,
     drop_states: int = 0, sequence_lengths: int = 1,
 ) -> list[ir.Value]:  # fmt: skip
-    """One step of an LSTM: gates [1, batch, 4 · size] of input, forgetting, output and what is new.
+    """Compute one step of an LSTM from gates [1, batch, 4 · size] in the order input, forget, output, new content.
 
-    Behind the end of a sequence the states stay, or are 0 (`drop_states`).
+    After the end of a sequence the states are kept, or 0 (`drop_states`).
     """
     i, f, o, new = g.node("Split", [gates], {"axis": 2, "num_outputs": 4}, outputs=4)
     f = f if forget_bias == 0 else g.Add(f, g.const(forget_bias, g.dtype(gates)))
@@ -110,9 +110,10 @@ def gru_unit(
     g: Graph, hidden: ir.Value, gates: ir.Value, *places: ir.Value, forget_bias: float = 0.0, drop_states: int = 0,
     sequence_lengths: int = 1,
 ) -> ir.Value:  # fmt: skip
-    """One step of a GRU: gates [1, batch, 3 · size], of which the net has used the first, how much is kept, the new.
+    """One step of a GRU with gates [1, batch, 3 · size]: the net has used the first already; then come update and new
+    content.
 
-    brew gives `forget_bias` to all cells; the operator does not look at it.
+    brew passes `forget_bias` to all cells; this operator ignores it.
     """
     _, kept, new = g.node("Split", [gates], {"axis": 2, "num_outputs": 3}, outputs=3)
     share = g.Sigmoid(kept)
@@ -124,7 +125,10 @@ def gru_unit(
 def _while_it_lasts(
     g: Graph, now: ir.Value, before: ir.Value, places: Sequence[ir.Value], drop_states: int, has_lengths: int
 ) -> ir.Value:
-    """`places` are the lengths [batch], where there are any, and the number of the step [1]."""
+    """Return the new value while a sequence lasts, and the old value or 0 after its end.
+
+    `places` are the lengths [batch], if there are any, and the index of the step [1].
+    """
     if not has_lengths:
         return now
     lengths, step = places

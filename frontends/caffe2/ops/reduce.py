@@ -16,7 +16,7 @@ from ..rules import caffe2_op
 
 
 def reduction_rule(operator: str) -> Rule:
-    """A rule for a reduction over `axes`, all of them where none are named."""
+    """Return the rule of a reduction over `axes`; over all axes if none are named."""
 
     def rule(g: Graph, x: ir.Value, *, axes: Sequence[int] = (), keepdims: int = 1) -> ir.Value:
         return g.node(operator, [x, list(axes) or list(range(g.rank(x)))], {"keepdims": keepdims})
@@ -32,7 +32,7 @@ caffe2_op.same(
 
 
 def extremum_rule(operator: str) -> Rule:
-    """A rule for the place of the largest or smallest element, the first of equal ones."""
+    """Return the rule for the index of the largest or smallest element, the first of equal ones."""
 
     def rule(g: Graph, x: ir.Value, *, axis: int = -1, keepdims: int = 1) -> ir.Value:
         return g.node(operator, [x], {"axis": axis, "keepdims": keepdims})
@@ -69,9 +69,10 @@ def moments(g: Graph, x: ir.Value, *, axes: Sequence[int] = (), keepdims: int = 
 
 @caffe2_op("Range")
 def arange(g: Graph, *bounds: ir.Value) -> ir.Value:
-    """stop; start, stop; or start, stop, step. Of integers with a negative step the runtime loses the last.
+    """Range of stop; start, stop; or start, stop, step. For integers with a negative step the runtime loses the last
+    element.
 
-    Of float32, Caffe2 counts the steps in float32 (utility_ops.h), ONNX's runtimes in float64.
+    For float32, Caffe2 counts the steps in float32 (utility_ops.h), ONNX's runtimes in float64.
     """
     first = bounds[0]
     zero, one = (np.array(n, g.dtype(first).numpy()) for n in (0, 1))
@@ -88,7 +89,7 @@ def arange(g: Graph, *bounds: ir.Value) -> ir.Value:
 
 
 def front_or_back_rule(operator: str, front: bool) -> Rule:
-    """A rule for a reduction over the first or the last `num_reduce_dim` dims."""
+    """Return the rule of a reduction over the first or the last `num_reduce_dim` dims."""
 
     def rule(g: Graph, x: ir.Value, lengths: ir.Value | None = None, *, num_reduce_dim: int = 1) -> ir.Value:
         if lengths is not None:
@@ -107,31 +108,31 @@ for _name in ("Sum", "Mean", "Max"):
 
 @caffe2_op("RowwiseMax")
 def rowwise_max(g: Graph, x: ir.Value) -> ir.Value:
-    """Of [N, rows, columns]: the largest of each row."""
+    """RowwiseMax: the maximum of each row of [N, rows, columns]."""
     return g.ReduceMax(x, [2], keepdims=0)
 
 
 @caffe2_op("ColwiseMax")
 def colwise_max(g: Graph, x: ir.Value) -> ir.Value:
-    """Of [N, rows, columns]: the largest of each column."""
+    """ColwiseMax: the maximum of each column of [N, rows, columns]."""
     return g.ReduceMax(x, [1], keepdims=0)
 
 
 @caffe2_op("ReduceTailSum")
 def reduce_tail_sum(g: Graph, x: ir.Value) -> ir.Value:
-    """The sum of each row, of all of its dims."""
+    """ReduceTailSum: the sum of each row over all of its dims."""
     return _sum_of_rows(g, x)
 
 
 @caffe2_op("DotProduct")
 def dot_product(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Of each row with its counterpart."""
+    """DotProduct of each row with its counterpart."""
     return _sum_of_rows(g, g.Mul(x, y))
 
 
 @caffe2_op("SquaredL2Distance")
 def squared_distance(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Half the square of the distance of each row from its counterpart."""
+    """SquaredL2Distance: half the squared distance of each row from its counterpart."""
     difference = g.Sub(x, y)
     return g.Mul(_sum_of_rows(g, g.Mul(difference, difference)), 0.5)
 
@@ -143,12 +144,12 @@ def absolute_distance(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @caffe2_op("CosineSimilarity")
 def cosine_similarity(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The squares of the lengths are 1e-12 at least (distance_op.cc)."""
+    """CosineSimilarity; squared lengths below 1e-12 are replaced by 1e-12 (distance_op.cc)."""
     least = g.const(np.array(1e-12, g.dtype(x).numpy()))
     squares = [g.Max(_sum_of_rows(g, g.Mul(v, v)), least) for v in (x, y)]
     return g.Div(dot_product(g, x, y), g.Mul(*(g.Sqrt(v) for v in squares)))
 
 
 def _sum_of_rows(g: Graph, x: ir.Value) -> ir.Value:
-    """Of all dims but the first."""
+    """Return the sum over all dims but the first."""
     return x if g.rank(x) == 1 else g.ReduceSum(x, list(range(1, g.rank(x))), keepdims=0)

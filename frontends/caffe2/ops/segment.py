@@ -1,4 +1,4 @@
-"""Rows in segments: embeddings in bags, as recommenders have them, and what is made of lengths."""
+"""Rows in segments: embedding bags of recommenders, and operators on lengths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shape import cast_to_int64
 
 
 def segment_places(g: Graph, lengths: ir.Value, count: ir.Value) -> ir.Value:
-    """The number of the segment that each of `count` rows is in, int64."""
+    """Return the index of the segment that each of `count` rows belongs to, int64."""
     ends = g.CumSum(cast_to_int64(g, lengths), 0)
     places = g.Unsqueeze(g.Range(0, count, 1), [1])
     behind = g.Cast(g.LessOrEqual(g.Unsqueeze(ends, [0]), places), to=ir.DataType.INT64)
@@ -26,7 +26,7 @@ def segment_places(g: Graph, lengths: ir.Value, count: ir.Value) -> ir.Value:
 
 
 def _note_partition(lengths: ir.Value, rows: ir.Value) -> None:
-    """Say of an input of lengths that they add up to the number of `rows`: the runtime takes no others."""
+    """Record on an input of lengths that their sum is the number of `rows`; the runtime accepts no others."""
     sizes = known_dims(rows)
     size = sizes[0] if sizes else None
     if lengths.is_graph_input() and size is not None:
@@ -34,7 +34,7 @@ def _note_partition(lengths: ir.Value, rows: ir.Value) -> None:
 
 
 def sum_segments(g: Graph, rows: ir.Value, lengths: ir.Value) -> ir.Value:
-    """The sum of the rows of each segment."""
+    """Return the sum of the rows of each segment."""
     places = segment_places(g, lengths, _row_count(g, rows))
     return _add_to(g, rows, places, g.Shape(lengths, end=1))
 
@@ -44,14 +44,14 @@ def _row_count(g: Graph, rows: ir.Value) -> ir.Value:
 
 
 def _add_to(g: Graph, rows: ir.Value, places: ir.Value, count: ir.Value) -> ir.Value:
-    """`count` rows of zeros with `rows` added at their places."""
+    """Return `count` rows of zeros with `rows` added at their indices."""
     shape = g.Concat(count, g.Shape(rows, start=1), axis=0) if g.rank(rows) > 1 else count
     zeros = g.Expand(_filled(g, rows, 0), shape)
     return g.ScatterND(zeros, g.Unsqueeze(places, [1]), rows, reduction="add")
 
 
 def _filled(g: Graph, rows: ir.Value, number: float) -> ir.Value:
-    """One element of a number, with the rank and the dtype of the rows."""
+    """Return a number as a single element with the rank and the dtype of the rows."""
     dtype = g.dtype(rows)
     if np.isinf(number) and not dtype.is_floating_point():
         raise Unsupported(f"segments of {dtype.name.lower()}, which has no infinity")
@@ -59,7 +59,7 @@ def _filled(g: Graph, rows: ir.Value, number: float) -> ir.Value:
 
 
 def _beside(g: Graph, numbers: ir.Value, rows: ir.Value) -> ir.Value:
-    """One number for each row, with the rank of the rows."""
+    """Return one number per row, shaped to broadcast against the rows."""
     behind = list(range(1, g.rank(rows)))
     return g.Unsqueeze(numbers, behind) if behind else numbers
 
@@ -73,7 +73,7 @@ def _reduced(g: Graph, rows: ir.Value, lengths: ir.Value, mean: bool) -> ir.Valu
 
 
 def segment_rule(mean: bool, sparse: bool, weighted: bool) -> Rule:
-    """A rule for sums or means of segments that lengths say, of rows that are looked up first if `sparse`."""
+    """Return the rule for sums or means of segments given by lengths; with `sparse`, rows are looked up first."""
 
     def rule(g: Graph, x: ir.Value, *others: ir.Value) -> ir.Value:
         weights = others[0] if weighted else None
@@ -96,7 +96,7 @@ caffe2_op("SparseLengthsWeightedSum")(segment_rule(False, True, True))
 
 @caffe2_op("LengthsMax")
 def lengths_max(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
-    """The maximum of the rows of each segment; of none it is 0."""
+    """LengthsMax: the maximum of the rows of each segment, 0 for an empty one."""
     _note_partition(lengths, x)
     places = segment_places(g, lengths, _row_count(g, x))
     shape = g.Concat(g.Shape(lengths, end=1), g.Shape(x, start=1), axis=0)
@@ -107,7 +107,7 @@ def lengths_max(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
 
 
 def _fused_rows(g: Graph, fused: ir.Value, indices: ir.Value) -> ir.Value:
-    """Rows of bytes that have their scale and bias as two float32 behind them, as float32."""
+    """Return rows of bytes, each followed by its scale and bias as two float32, as float32."""
     table = g.static(fused)
     if table is None or table.dtype != np.uint8 or table.ndim != 2:
         raise Unsupported("fused rows of bytes that are computed")
@@ -118,7 +118,7 @@ def _fused_rows(g: Graph, fused: ir.Value, indices: ir.Value) -> ir.Value:
 
 
 def fused_segment_rule(mean: bool, weighted: bool) -> Rule:
-    """A rule for bags of rows that are kept in 8 bits."""
+    """Return the rule for bags of rows stored in 8 bits."""
 
     def rule(g: Graph, fused: ir.Value, *others: ir.Value) -> ir.Value:
         indices, lengths = others[-2:]
@@ -137,7 +137,7 @@ caffe2_op("SparseLengthsWeightedSumFused8BitRowwise")(fused_segment_rule(False, 
 
 @caffe2_op("UnsortedSegmentSum")
 def unsorted_segment_sum(g: Graph, x: ir.Value, places: ir.Value, *, num_segments: int = -1) -> ir.Value:
-    """As many segments as the greatest number says, where `num_segments` does not."""
+    """UnsortedSegmentSum; without `num_segments`, the largest index determines the number of segments."""
     places = cast_to_int64(g, places)
     greatest = g.ReduceMax(places, keepdims=1) if num_segments < 0 else None
     count = g.const(np.array([num_segments], np.int64)) if greatest is None else g.Reshape(g.Add(greatest, 1), [1])
@@ -157,7 +157,7 @@ def lengths_to_segment_ids(g: Graph, lengths: ir.Value) -> ir.Value:
 
 @caffe2_op("LengthsToRanges")
 def lengths_to_ranges(g: Graph, lengths: ir.Value) -> ir.Value:
-    """Where each segment begins, and its length."""
+    """LengthsToRanges: the start of each segment, and its length."""
     starts = g.Sub(g.CumSum(lengths, 0), lengths)
     return g.Concat(g.Unsqueeze(starts, [1]), g.Unsqueeze(lengths, [1]), axis=1)
 
@@ -174,7 +174,7 @@ def pack_segments(
     g: Graph, lengths: ir.Value, x: ir.Value, *, max_length: int = -1, pad_minf: int = 0,
     return_presence_mask: int = 0,
 ) -> list[ir.Value]:  # fmt: skip
-    """[segment, place, ...]: each segment a row, with zeros (or -inf) behind; and which places are filled."""
+    """PackSegments: [segment, position, ...] with each segment as a row, padded with zeros (or -inf); and a mask."""
     _note_partition(lengths, x)
     counts = cast_to_int64(g, lengths)
     longest = g.const(np.array(max_length, np.int64)) if max_length > 0 else g.ReduceMax(counts, keepdims=0)

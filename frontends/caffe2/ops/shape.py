@@ -18,7 +18,7 @@ from ..rules import caffe2_op
 def reshape(
     g: Graph, x: ir.Value, target: ir.Value | None = None, *, shape: Sequence[int] | None = None
 ) -> list[ir.Value]:
-    """0 copies a dim, -1 is what is left; the second output is the shape from before."""
+    """Reshape: 0 copies a dim, -1 is inferred; the second output is the original shape."""
     if target is None and shape is None:
         raise Unsupported("a Reshape without a shape")
     if target is None:
@@ -27,12 +27,14 @@ def reshape(
 
 
 def cast_to_int64(g: Graph, x: ir.Value) -> ir.Value:
-    """A shape or a list of indices as int64."""
+    """Return a shape or a list of indices as int64."""
     return x if x.dtype == ir.DataType.INT64 else g.Cast(x, to=ir.DataType.INT64)
 
 
 def annotate_rank(g: Graph, y: ir.Value, target: ir.Value) -> ir.Value:
-    """`y`, whose shape is what the vector `target` holds: where that is computed, its length still tells the rank."""
+    """Return `y` annotated with the shape in the vector `target`; if that is computed, its length still gives
+    the rank.
+    """
     length = target.shape[0] if target.shape is not None and len(target.shape) == 1 else None
     return g.facts(y, shape=[None] * length) if y.shape is None and isinstance(length, int) else y
 
@@ -69,7 +71,9 @@ def transpose(g: Graph, x: ir.Value, *, axes: Sequence[int] = ()) -> ir.Value:
 
 @caffe2_op("Concat")
 def concat(g: Graph, *xs: ir.Value, axis: int | None = None, order: str = "NCHW", add_axis: int = 0) -> list[ir.Value]:
-    """Along the channels unless `axis` says else (without it `add_axis` is ignored); then the sizes along it."""
+    """Concat along `axis`, by default along the channels (then `add_axis` is ignored), and the sizes along that
+    axis.
+    """
     along = axis if axis is not None else 1 if order == "NCHW" else g.rank(xs[0]) - 1
     if add_axis and axis is not None:
         parts = [g.Unsqueeze(x, [along]) for x in xs]
@@ -86,7 +90,7 @@ def split(
     g: Graph, x: ir.Value, sizes: ir.Value | None = None, *, axis: int | None = None, order: str = "NCHW",
     split: Sequence[int] = (), outputs: Sequence[str] = (),
 ) -> list[ir.Value]:  # fmt: skip
-    """Into equal parts where no sizes are given. `outputs` are those that the net names: the reader says it."""
+    """Split; into equal parts if no sizes are given. `outputs` are the net's names, passed by the reader."""
     along = axis if axis is not None else 1 if order == "NCHW" else g.rank(x) - 1
     if sizes is not None:
         given: ir.Value | list[int] | None = cast_to_int64(g, sizes)
@@ -128,7 +132,9 @@ def constant_fill(
     g: Graph, x: ir.Value, *, value: float = 0.0, dtype: int = 0, input_as_shape: int = 0,
     extra_shape: Sequence[int] = (),
 ) -> ir.Value:  # fmt: skip
-    """Of the shape of its input, or the shape that its input holds; without one it is an initializer."""
+    """ConstantFill in the shape of its input, or the shape that its input holds; without an input it is an
+    initializer.
+    """
     target = cast_to_int64(g, x) if input_as_shape else g.dims(x)
     if extra_shape:
         target = g.Concat(target, list(extra_shape), axis=0)
@@ -139,7 +145,7 @@ def constant_fill(
 
 @caffe2_op("ChannelShuffle")
 def channel_shuffle(g: Graph, x: ir.Value, *, group: int = 1, kernel: int = 1, order: str = "NCHW") -> ir.Value:
-    """`kernel` is there for the schema alone."""
+    """ChannelShuffle; `kernel` occurs in the schema but has no effect."""
     channels = g.shape(x)[1]
     if order != "NCHW" or not isinstance(channels, int) or g.rank(x) != 4:
         raise Unsupported("a ChannelShuffle other than of [N, C, H, W] with known C")
@@ -149,11 +155,11 @@ def channel_shuffle(g: Graph, x: ir.Value, *, group: int = 1, kernel: int = 1, o
 
 @caffe2_op("MergeDim")
 def merge_dim(g: Graph, x: ir.Value) -> ir.Value:
-    """The first two dims as one."""
+    """MergeDim: merge the first two dims."""
     return g.Reshape(x, g.Concat([-1], g.Shape(x, start=2), axis=0) if g.rank(x) > 2 else [-1])
 
 
 @caffe2_op("PrependDim")
 def prepend_dim(g: Graph, x: ir.Value, *, dim_size: int = 1) -> ir.Value:
-    """The first dim in `dim_size` parts."""
+    """PrependDim: split the first dim into `dim_size` parts."""
     return g.Reshape(x, g.Concat([dim_size, -1], g.Shape(x, start=1), axis=0))

@@ -1,7 +1,7 @@
-"""Which operators a Caffe2 model may hold before it is run: those that compute, and no others.
+"""The operators that a Caffe2 model may contain before it is run: those that only compute.
 
-Each operator in the registry of Caffe2 1.8.1 was looked at. What reads and writes files or databases, talks to other
-machines, calls Python or another library, ends the process or brings a net as text is not among them.
+Each operator in the registry of Caffe2 1.8.1 was reviewed. Excluded are those that read or write files or databases,
+use the network, call Python or another library, end the process, or carry a net as text.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ ALLOWED = frozenset(
     YellowFin ZeroGradient
     """.split()  # noqa: SIM905 (a table)
 )
-"""What computes, by type."""
+"""Operators that only compute, by type."""
 
 REFUSED = frozenset(
     """
@@ -161,10 +161,10 @@ REFUSED = frozenset(
     ThrowException rnn_internal_accumulate_gradient_input rnn_internal_apply_link
     """.split()  # noqa: SIM905 (a table)
 )
-"""The rest of the registry; some uses of `Load`, `Print`, `ATen` and `RecurrentNetwork` are allowed."""
+"""The other operators of the registry; some uses of `Load`, `Print`, `ATen` and `RecurrentNetwork` are allowed."""
 
 _ATEN = ("cumsum", "det", "grid_sampler")
-"""What `convert` writes of PyTorch's operators (profile "aten")."""
+"""The operators of PyTorch that `convert` writes (profile "aten")."""
 
 _LOAD_ARGUMENTS = frozenset(("db", "db_type", "absolute_path", "keep_device", "load_all", "allow_incomplete"))
 
@@ -172,7 +172,7 @@ _LOAD_ARGUMENTS = frozenset(("db", "db_type", "absolute_path", "keep_device", "l
 def check_nets(folder: Path) -> None:
     """Raise one `UnsafeInput` that lists every operator in the nets of a folder that may do more than compute.
 
-    It comes before Caffe2 sees the folder. Raises `BadInput` for nets that are broken.
+    This runs before Caffe2 sees the folder. Raises `BadInput` for broken nets.
     """
     found: dict[tuple[str, str], list[Location]] = {}
     for name, net in _nets(folder):
@@ -196,14 +196,14 @@ def _nets(folder: Path) -> Iterator[tuple[str, Net]]:
 
 
 def _problem(op: Op, folder: Path) -> str:
-    """Why an operator may not be run, or nothing."""
+    """Return why an operator may not be run, or ""."""
     if op.type == "Load":
         return "" if _loads_own_file(op, folder) else "reads a database that is not the model's own"
     if op.type == "Print":
         return "prints to a file" if op.args.get("to_file") else ""
     if op.type == "ATen":
         return "" if op.args.get("operator") in _ATEN else "is any operator of PyTorch"
-    if op.type == "RecurrentNetwork":  # its nets are walked, but for those that it has as text
+    if op.type == "RecurrentNetwork":  # its nets are checked, except nets given as text
         nets = [op.args.get("step_net"), *(op.args[n] for n in ("backward_step_net",) if n in op.args)]
         return "" if all(isinstance(net, Net) for net in nets) else "brings a net as text, or none"
     if op.type in ALLOWED:
@@ -212,7 +212,7 @@ def _problem(op: Op, folder: Path) -> str:
 
 
 def _loads_own_file(op: Op, folder: Path) -> bool:
-    """Whether a Load takes a file of the folder, or the database that the whole model is in."""
+    """Return whether a Load reads a file of the folder, or the database that holds the whole model."""
     name = op.args.get("db", "")
     if set(op.args) - _LOAD_ARGUMENTS or op.args.get("absolute_path") or not isinstance(name, str):
         return False

@@ -1,13 +1,13 @@
-"""Run Caffe2 nets for the runner, under Python 3.8 with a real Caffe2 and nothing of this project.
+"""Runs Caffe2 nets for the runner, under Python 3.8 with a real Caffe2 and without this project.
 
     python child.py JOBS.json FIRST PARENT
 
-JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz),
-`outputs`, the blobs that are wanted where the net names none, and `predictor`, which is whether the nets are run by
-`workspace.Predictor`, as programs in Python and on phones do.
-Arrays are keyed by position, "0", "1" …: `names` gives the inputs' names; outputs are in the order of external_output.
-Jobs are done from number FIRST on. For each, "done N [output names]" or "failed N message" (in JSON) goes to stdout:
-what is missing tells at which job the process died. It dies with the process of number PARENT.
+JOBS.json is a list of jobs. Each has `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output`
+(.npz), `outputs` (the requested blobs if the net names none), and `predictor` (whether to run the nets by
+`workspace.Predictor`, as Python programs and phones do). Arrays are keyed by position, "0", "1" …; `names` has the
+names of the inputs, and outputs are in the order of external_output. Jobs run from number FIRST on. Each prints "done N
+[output names]" or "failed N message" (in JSON) to stdout, so the first missing line shows at which job the process
+died. The process also dies when the process with the pid PARENT ends.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import numpy as np
 
 
 def run(job: dict[str, Any]) -> list[str]:
-    """Run one job in a fresh workspace, write its outputs and return their names; raises what Caffe2 raises."""
+    """Run one job in a fresh workspace, write its outputs and return their names. Raises what Caffe2 raises."""
     from caffe2.proto import caffe2_pb2
     from caffe2.python import workspace
 
-    # Databases that a net loads are found in the workspace's root folder.
+    # A net's databases are looked up in the workspace's root folder.
     workspace.ResetWorkspace(job["net"])
     with np.load(job["inputs"], allow_pickle=False) as arrays:
         feeds = {name: arrays[str(i)] for i, name in enumerate(job["names"])}
@@ -71,13 +71,13 @@ def read_net(net: Any, path: str) -> Any:
 
 
 def read_bytes(path: str) -> bytes:
-    """What is in a file."""
+    """Return the content of a file."""
     with open(path, "rb") as file:
         return file.read()
 
 
 def main(path: str, first: int) -> None:
-    """Do the jobs, from number `first` on."""
+    """Run the jobs from number `first` on."""
     with open(path) as file:
         jobs = json.load(file)
     for number in range(first, len(jobs)):
@@ -90,13 +90,13 @@ def main(path: str, first: int) -> None:
 
 
 def send_line(line: str) -> None:
-    """Tell the parent, at once."""
+    """Send a line to the parent immediately."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process as soon as its parent ends (Linux), as in the sandbox of the project."""
+    """Make the kernel kill this process when its parent ends (Linux), as in the project's sandbox."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""Run Caffe2 models with a real Caffe2, in the Python that CONVERT_CAFFE2_PYTHON names."""
+"""Runs Caffe2 models with a real Caffe2, in the Python that CONVERT_CAFFE2_PYTHON names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import numpy as np
 from convert.errors import BadInput, ConvertError, Unsupported
 from convert.files.caffe2.folder import PREDICTOR, read_folder
 from convert.files.scratch import scratch_folder
-from convert.options import Options
-from convert.runners.sandbox import keep_from_forking
-from convert.source import Source
+from convert.processes.sandbox import keep_from_forking
+from convert.request.options import Options
+from convert.request.source import Source
 
 from .allowed import check_nets
 
@@ -28,7 +28,7 @@ PROGRAMS = KINDS
 """Caffe2 runs in another Python."""
 
 VARIABLE = "CONVERT_CAFFE2_PYTHON"
-"""Names the interpreter of a Python with Caffe2 (3.8 with torch 1.8.1, say)."""
+"""The environment variable with the interpreter of a Python with Caffe2 (for example 3.8 with torch 1.8.1)."""
 
 _CHILD = Path(__file__).with_name("child.py")
 _CRASHES = {-signal.SIGFPE: "a division by zero", -signal.SIGSEGV: "a segmentation fault", -signal.SIGABRT: "an abort",
@@ -37,7 +37,7 @@ _CRASHES = {-signal.SIGFPE: "a division by zero", -signal.SIGSEGV: "a segmentati
 
 @dataclass(frozen=True)
 class Job:
-    """One run of the net in a folder; by `workspace.Predictor` where that is asked for."""
+    """One run of the net in a folder; by `workspace.Predictor` if requested."""
 
     net: Path
     feeds: Mapping[str, np.ndarray]
@@ -45,7 +45,7 @@ class Job:
 
 
 def available() -> str:
-    """Empty if Caffe2 can be run, else what is missing."""
+    """Return an empty string if Caffe2 can be run, else what is missing."""
     python = os.environ.get(VARIABLE, "")
     if not python:
         return f"no Caffe2: {VARIABLE} names no interpreter that has one (Python 3.8 with torch 1.8.1)"
@@ -55,10 +55,10 @@ def available() -> str:
 def run(
     source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
 ) -> list[dict[str, np.ndarray]]:
-    """Run the net in the folder `source` on each of `feeds`; its outputs by name, in the order of external_output.
+    """Run the net in the folder `source` on each of `feeds`; return outputs by name, in the order of external_output.
 
     Raises `Unsupported` for precision float64, `BadInput` for a folder without nets, `UnsafeInput` for nets that do
-    more than compute, `ConvertError` where Caffe2 refuses the net or dies of it.
+    more than compute, and `ConvertError` if Caffe2 rejects the net or crashes.
     """
     if precision != "float32":
         raise Unsupported("Caffe2 has float32 kernels only for most operators: it cannot run in float64")
@@ -73,9 +73,9 @@ def run(
 def run_as_used(
     source: Source, feeds: Sequence[Mapping[str, np.ndarray]], options: Options
 ) -> dict[str, list[dict[str, np.ndarray]]]:
-    """Outputs by way of using the nets: run in the workspace, and by a `workspace.Predictor`.
+    """Return the outputs by way of running: in the workspace, and by `workspace.Predictor`.
 
-    That is for nets in two files, and not for text. Raises `UnsafeInput` for nets that do more than compute.
+    This is for nets in two binary files. Raises `UnsafeInput` for nets that do more than compute.
     """
     if not options.trust:
         check_nets(source.file)
@@ -88,7 +88,7 @@ def run_as_used(
 
 
 def _outputs(results: Sequence[dict[str, np.ndarray] | ConvertError]) -> list[dict[str, np.ndarray]]:
-    """The outputs of jobs. Raises the error of the first that has none."""
+    """Return the outputs of jobs. Raises the error of the first that failed."""
     for result in results:
         if isinstance(result, ConvertError):
             raise result
@@ -96,9 +96,9 @@ def _outputs(results: Sequence[dict[str, np.ndarray] | ConvertError]) -> list[di
 
 
 def run_jobs(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[str, np.ndarray] | ConvertError]:
-    """The outputs of each job, or the error that it ended in; a job that kills the interpreter spares the others.
+    """Return the outputs of each job, or its error; a job that crashes the interpreter does not affect the others.
 
-    A job may take so many `seconds`, where that is given; one that takes longer is killed, and the next one started.
+    seconds: time limit per job; a job that takes longer is killed, and the next one is started.
     """
     missing = available()
     if missing:
@@ -126,7 +126,7 @@ def _prepare_job(folder: Path, number: int, job: Job) -> dict[str, object]:
 
 
 def _output_names(folder: Path) -> list[str]:
-    """Return the outputs that the reader finds; none where it cannot read the nets, of which Caffe2 then tells."""
+    """Return the outputs that the reader finds; empty if it cannot read the nets, which Caffe2 then reports."""
     try:
         return list(read_folder(folder).predict.outputs)
     except ConvertError:
@@ -136,8 +136,8 @@ def _output_names(folder: Path) -> list[str]:
 def _run_child(
     folder: Path, first: int, count: int, seconds: float | None
 ) -> dict[int, dict[str, np.ndarray] | ConvertError]:
-    """What became of the jobs from `first` on, up to one that ends the interpreter."""
-    # Isolated (-I), so that it neither finds our modules beside the script nor takes our PYTHONPATH for its own.
+    """Return the results of the jobs from `first` on, up to the job that ends the interpreter, if any."""
+    # Isolated (-I), so that Python neither finds our modules next to the script nor uses our PYTHONPATH.
     command = [os.environ[VARIABLE], "-I", str(_CHILD), str(folder / "jobs.json"), str(first), str(os.getpid())]
     results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
     with (folder / "stderr").open("wb") as log:
@@ -168,7 +168,7 @@ def _run_child(
 
 
 def _read_lines(descriptor: int, seconds: float | None) -> Iterator[str | None]:
-    """The lines of a pipe as they come; None if none comes in time."""
+    """Yield the lines of a pipe as they arrive; None if none arrives in time."""
     pending = b""
     while True:
         if not select.select([descriptor], [], [], seconds)[0]:
@@ -187,7 +187,7 @@ def _load_outputs(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _brief_message(text: str) -> str:
-    """Caffe2's message without its stack of native frames."""
+    """Return Caffe2's message without its native stack frames."""
     return text.split("\nframe #")[0].strip()
 
 

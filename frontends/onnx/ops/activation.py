@@ -1,4 +1,4 @@
-"""Activations, and operators that are ONNX's own under the other domain."""
+"""Activations, and operators of ONNX that appear in the other domain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ..rules import runtime_op
 
 
 def activated(g: Graph, y: ir.Value, name: str, numbers: Sequence[float] = ()) -> ir.Value:
-    """`y` through the activation that a fused operator names, with its parameters; none for an empty name."""
+    """Return the result of the activation that a fused operator names, with its parameters, for `y`; `y` itself for an
+    empty name.
+    """
     if not name:
         return y
     if name not in _ACTIVATIONS or len(numbers) > len(_ACTIVATIONS[name]):
@@ -33,7 +35,7 @@ _ACTIVATIONS = {
     "HardSigmoid": ("alpha", "beta"),
     "Clip": ("min", "max"),
 }
-"""What ONNX Runtime fuses with a product, with the attributes that its numbers stand for."""
+"""Activations that ONNX Runtime fuses with a product, with the attributes for their parameters."""
 
 
 @runtime_op("com.microsoft::Gelu")
@@ -78,7 +80,7 @@ def grid_sample(
     g: Graph, x: ir.Value, grid: ir.Value, *, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: int = 0,
 ) -> ir.Value:  # fmt: skip
-    """What PyTorch exported before ONNX had it."""
+    """GridSample as PyTorch exported it before ONNX had it."""
     names = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
     if mode not in names:
         raise Unsupported(f"mode={mode!r}")
@@ -89,7 +91,7 @@ def grid_sample(
 def quantize_linear(
     g: Graph, x: ir.Value, scale: ir.Value, zero: ir.Value | None = None, *, axis: int = 1, block_size: int = 0
 ) -> ir.Value:
-    """For dtypes that ONNX's had not yet."""
+    """QuantizeLinear for dtypes that ONNX's did not have yet."""
     return g.QuantizeLinear(x, scale, zero, axis=_axis(g, x, axis), block_size=block_size or None)
 
 
@@ -101,12 +103,12 @@ def dequantize_linear(
 
 
 def _axis(g: Graph, x: ir.Value, axis: int) -> int | None:
-    """No axis where there is none: of a vector the default lies outside."""
+    """Return the axis; None for a vector, for which the default axis is out of range."""
     return axis if -g.rank(x) <= axis < g.rank(x) else None
 
 
 def cast_from_float(g: Graph, y: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """`y` in a floating dtype. Raises `Unsupported` for others."""
+    """Return `y` in a floating-point dtype. Raises `Unsupported` for others."""
     if not dtype.is_floating_point():
         raise Unsupported(f"a result of {dtype_name(dtype)}")
     return y if g.dtype(y) == dtype else g.Cast(y, to=dtype)

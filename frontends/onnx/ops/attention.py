@@ -1,4 +1,4 @@
-"""Attention with its projections, caches and masks, and rotated positions."""
+"""Attention with projections, caches, masks and rotary embeddings."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def attention(
     num_heads: int, mask_filter_value: float = -10000.0, scale: float = 0.0, unidirectional: int = 0,
     qkv_hidden_sizes: list[int] | None = None, do_rotary: int = 0, past_present_share_buffer: int = 0,
 ) -> Results:  # fmt: skip
-    """Of x [batch, length, hidden] with the weights of queries, keys and values side by side.
+    """Attention of x [batch, length, hidden]; the weights of queries, keys and values are concatenated.
 
-    past: keys and values that came before, [2, batch, heads, length, size].
+    past: earlier keys and values, [2, batch, heads, length, size].
     """
     if do_rotary or past_present_share_buffer or past_length is not None:
         raise Unsupported("do_rotary, or a buffer that past and present share")
@@ -42,7 +42,7 @@ def qattention(
     past: ir.Value | None = None, *, num_heads: int, mask_filter_value: float = -10000.0, scale: float = 0.0,
     unidirectional: int = 0, do_rotary: int = 0, past_present_share_buffer: int = 0,
 ) -> Results:  # fmt: skip
-    """Attention whose projection is a product of bytes."""
+    """Attention whose projection is a product of 8-bit integers."""
     if do_rotary or past_present_share_buffer:
         raise Unsupported("do_rotary, or a buffer that past and present share")
     projected = matmul_integer_to_float(g, x, weights, x_scale, w_scale, x_zero, w_zero, bias)
@@ -51,7 +51,7 @@ def qattention(
 
 
 def _sizes(g: Graph, weights: ir.Value, given: list[int] | None) -> list[int]:
-    """How wide queries, keys and values are side by side."""
+    """Return the widths of queries, keys and values in the concatenated projection."""
     total = g.shape(weights)[-1]
     if given is None and not isinstance(total, int):
         raise Unsupported("weights of unknown size")
@@ -62,7 +62,7 @@ def _of_projected(
     g: Graph, projected: ir.Value, sizes: list[int], num_heads: int, mask: ir.Value | None, past: ir.Value | None,
     added: ir.Value | None, low: float, scale: float, causal: int,
 ) -> Results:  # fmt: skip
-    """Attention of queries, keys and values side by side, and the keys and values with those that came before."""
+    """Return the attention of concatenated queries, keys and values, and all keys and values including the past."""
     q, k, v = (_heads(g, part, num_heads) for part in g.Split(projected, np.array(sizes), axis=-1, outputs=3))
     before = None if past is None else [g.Gather(past, np.int64(i), axis=0) for i in (0, 1)]
     if before is not None:
@@ -80,8 +80,10 @@ def multi_head_attention(
     past_key: ir.Value | None = None, past_value: ir.Value | None = None, *, num_heads: int,
     mask_filter_value: float = -10000.0, scale: float = 0.0, unidirectional: int = 0,
 ) -> Results:  # fmt: skip
-    """Of projected tensors [batch, length, hidden]; keys and values may come as [batch, heads, length, size], past ones
-    do. (Packed into one tensor, which ONNX Runtime has no kernel for on the CPU, they are refused.)
+    """Attention of projected tensors [batch, length, hidden]. Keys and values may be [batch, heads, length, size]; past
+    ones are.
+
+    Tensors packed into one are refused, because ONNX Runtime has no CPU kernel for them.
     """
     q, k, v = _parts(g, query, key, value, bias, num_heads)
     size = g.shape(q)[-1]
@@ -98,7 +100,7 @@ def multi_head_attention(
 def _parts(
     g: Graph, query: ir.Value, key: ir.Value | None, value: ir.Value | None, bias: ir.Value | None, heads: int
 ) -> list[ir.Value]:
-    """Queries, keys and values as [batch, heads, length, size], with their biases."""
+    """Return queries, keys and values as [batch, heads, length, size], with their biases added."""
     if key is None or value is None or g.rank(query) != 3:
         raise Unsupported("queries, keys and values in one tensor")
     made = [x if g.rank(x) == 4 else _heads(g, x, heads) for x in (query, key, value)]
@@ -113,24 +115,24 @@ def _parts(
 
 
 def _heads(g: Graph, x: ir.Value, heads: int) -> ir.Value:
-    """[batch, length, heads · size] → [batch, heads, length, size]."""
+    """Reshape [batch, length, heads · size] to [batch, heads, length, size]."""
     return g.Transpose(g.Reshape(x, np.array([0, 0, heads, -1])), perm=[0, 2, 1, 3])
 
 
 def _attended(
     g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, hidden: ir.Value | None, added: ir.Value | None, scale: float
 ) -> ir.Value:
-    """softmax(q · kᵀ · scale + hidden + added) · v as [batch, length, heads · size]."""
+    """Return softmax(q · kᵀ · scale + hidden + added) · v as [batch, length, heads · size]."""
     mask = hidden if added is None else added if hidden is None else g.Add(added, hidden)
     y = g.Attention(q, k, v, mask, scale=scale)
     return g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), np.array([0, 0, -1]))
 
 
 def _hidden(g: Graph, mask: ir.Value | None, q: ir.Value, k: ir.Value, low: float, causal: bool) -> ir.Value | None:
-    """What is added to the scores [batch, heads, queries, keys] where a query does not see a key.
+    """Return the terms that hide keys from queries, for scores [batch, heads, queries, keys]; None if there are none.
 
-    ONNX Runtime adds `mask_filter_value` where the mask hides a key, and has the lowest number for what comes later: a
-    query that sees nothing takes from the keys before it, and does not give zeros.
+    ONNX Runtime adds `mask_filter_value` for keys that the mask hides, and the lowest number for later keys. So a query
+    that sees no key attends to earlier keys instead of returning zeros.
     """
     dtype = g.dtype(q)
     zero = g.const(0.0, dtype)
@@ -145,10 +147,10 @@ def _hidden(g: Graph, mask: ir.Value | None, q: ir.Value, k: ir.Value, low: floa
 
 
 def _shown(g: Graph, mask: ir.Value, k: ir.Value) -> ir.Value:
-    """Which keys a mask shows, to be broadcast to [batch, heads, queries, keys].
+    """Return which keys a mask shows, broadcastable to [batch, heads, queries, keys].
 
-    It has a number for each key ([batch, keys], [batch, queries, keys]), or ends ([batch]), or ends and then starts
-    ([2 · batch]) of what is shown.
+    The mask has a number per key ([batch, keys], [batch, queries, keys]), or ends ([batch]), or ends followed by starts
+    ([2 · batch]) of the visible range.
     """
     rank, zero = g.rank(mask), g.const(0, g.dtype(mask))
     if rank == 2:
@@ -174,7 +176,7 @@ def rotary_embedding(
     g: Graph, x: ir.Value, position_ids: ir.Value, cosines: ir.Value, sines: ir.Value, *, interleaved: int = 0,
     num_heads: int = 0, rotary_embedding_dim: int = 0, is_packed_batching: int = 0, scale: float = 1.0,
 ) -> ir.Value:  # fmt: skip
-    """position_ids: one for each place [batch, length], or that of the first one [1]."""
+    """RotaryEmbedding. position_ids: one per position [batch, length], or that of the first one [1]."""
     if is_packed_batching or scale != 1:
         raise Unsupported("is_packed_batching, or a scale")
     rank = g.rank(x)

@@ -1,4 +1,4 @@
-"""Attention whose heads share keys and values in groups, with a cache and rotated positions, as language models do."""
+"""Grouped-query attention with a cache and rotary embeddings, as in language models."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def group_query_attention(
     local_window_size: int = -1, do_rotary: int = 0, rotary_interleaved: int = 0, smooth_softmax: int = 0,
     causal: int = 1, qk_output: int = 0, k_quant_type: str = "NONE", v_quant_type: str = "NONE",
 ) -> list[ir.Value | None]:  # fmt: skip
-    """Of query [batch, length, heads · size], or queries, keys and values side by side in it.
+    """Attention of query [batch, length, heads · size], which may hold queries, keys and values concatenated.
 
-    past_key, past_value: [batch, kv_heads, room, size], of which the first `seqlens_k` + 1 - length places hold
-    something, by row. ONNX Runtime's specification leaves open what a cache holds behind its last place, and what a
-    query behind the end of its row gives: they are as its kernel for the CPU has them.
+    past_key, past_value: [batch, kv_heads, room, size], of which the first `seqlens_k` + 1 - length positions of each
+    row are filled. ONNX Runtime's specification does not define the cache after its last position, nor the result of a
+    query after the end of its row. This rule follows its CPU kernel.
     """
     if seqlens_k is None or total_sequence_length is None:
         raise Unsupported("no seqlens_k or total_sequence_length")
@@ -41,9 +41,10 @@ def group_query_attention(
     length = _length(g, q)
     ends = g.Add(g.Cast(g.Reshape(seqlens_k, [-1]), to=ir.DataType.INT64), 1)
     total = g.Cast(g.Reshape(total_sequence_length, np.zeros(0, np.int64)), to=ir.DataType.INT64)
-    # ONNX Runtime takes a call of as many queries as there are places for the first one, whose rows may be shorter.
+    # In ONNX Runtime, a call with as many queries as positions is the first call, in which rows may be shorter.
     starts = g.Where(g.Equal(length, total), 0, g.Sub(ends, length))
-    places = g.Add(g.Unsqueeze(starts, [1]), g.Range(0, length, 1))  # of queries and new keys, [batch, length]
+    # positions of queries and new keys, [batch, length]
+    places = g.Add(g.Unsqueeze(starts, [1]), g.Range(0, length, 1))
     if do_rotary:
         if cos_cache is None or sin_cache is None:
             raise Unsupported("do_rotary without cos_cache and sin_cache")
@@ -72,7 +73,7 @@ def group_query_attention(
 def _parts(
     g: Graph, query: ir.Value, key: ir.Value | None, value: ir.Value | None, heads: int, kv_heads: int
 ) -> list[ir.Value]:
-    """Queries, keys and values as [batch, heads, length, size]."""
+    """Return queries, keys and values as [batch, heads, length, size]."""
     if key is not None and value is not None:
         return [_heads(g, query, heads), _heads(g, key, kv_heads), _heads(g, value, kv_heads)]
     hidden = g.shape(query)[-1]
@@ -84,18 +85,18 @@ def _parts(
 
 
 def _length(g: Graph, x: ir.Value) -> ir.Value:
-    """How many places [batch, heads, length, size] has."""
+    """Return the number of positions of [batch, heads, length, size]."""
     return g.Squeeze(g.Shape(x, start=2, end=3), [0])
 
 
 def _part(g: Graph, cosines: ir.Value, size: int) -> int:
-    """How much of a head is turned; 0 for all of it."""
+    """Return how much of a head is rotated; 0 for all of it."""
     half = g.shape(cosines)[-1]
     return 2 * half if isinstance(half, int) and 2 * half != size else 0
 
 
 def _cached(g: Graph, new: ir.Value, past: ir.Value | None, starts: ir.Value, total: ir.Value) -> ir.Value:
-    """The cache with new items behind what each row holds, and zeros behind these."""
+    """Return the cache with new items after the filled positions of each row, and zeros after these."""
     length = _length(g, new)
     room = g.const(0) if past is None else _length(g, past)
     both = new if past is None else g.Concat(past, new, axis=2)
@@ -110,7 +111,7 @@ def _cached(g: Graph, new: ir.Value, past: ir.Value | None, starts: ir.Value, to
 
 
 def _shown(g: Graph, places: ir.Value, ends: ir.Value, room: ir.Value, causal: bool, window: int) -> ir.Value:
-    """Which keys a query sees, [batch, 1, queries, keys]: those before it, at most `window` with its own."""
+    """Return which keys a query sees, [batch, 1, queries, keys]: earlier ones, at most `window` including its own."""
     keys = g.Unsqueeze(g.Range(0, room, 1), [0, 1])
     shown, own = g.Less(keys, g.Unsqueeze(ends, [1, 2])), g.Unsqueeze(places, [2])
     if causal:
@@ -121,7 +122,7 @@ def _shown(g: Graph, places: ir.Value, ends: ir.Value, room: ir.Value, causal: b
 
 
 def _repeated(g: Graph, x: ir.Value, times: int) -> ir.Value:
-    """Each head as often as there are heads of queries for it."""
+    """Repeat each head as often as there are query heads for it."""
     if times == 1:
         return x
     dims = g.dims(x)
@@ -131,7 +132,9 @@ def _repeated(g: Graph, x: ir.Value, times: int) -> ir.Value:
 
 
 def _softmax(g: Graph, scores: ir.Value, sink: ir.Value | None, smooth: bool) -> ir.Value:
-    """Over the keys, and one more that takes a share and gives nothing: with the score of `sink`, or with 0."""
+    """Return the softmax over the keys and one additional score, `sink` or 0, which takes a share of the sum and has no
+    value.
+    """
     if sink is None and not smooth:
         return g.Softmax(scores, axis=-1)
     given = g.const(0.0, g.dtype(scores)) if sink is None else g.Reshape(sink, [1, -1, 1, 1])

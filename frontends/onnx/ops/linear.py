@@ -1,4 +1,4 @@
-"""Matrix products and convolutions with what is fused into them, and weights in few bits."""
+"""Matrix products and convolutions with fused operators, and weights of few bits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def fused_matmul(
 
 
 def _turned(g: Graph, x: ir.Value, last: int, batch: int) -> ir.Value:
-    """With `batch` the first dim comes behind those of the batch, then with `last` the last two change places."""
+    """With `batch`, move the first dim to the position after the other batch dims; then, with `last`, swap the last two
+    dims.
+    """
     rank = g.rank(x)
     if rank < 2 or not (last or batch):
         return x
@@ -52,7 +54,7 @@ def fused_conv(
     dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> ir.Value:  # fmt: skip
-    """z is added before the activation."""
+    """FusedConv; z is added before the activation."""
     y = g.Conv(x, w, bias, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
                strides=strides)  # fmt: skip
     return activated(g, y if z is None else g.Add(y, z), activation, activation_params or [])
@@ -64,9 +66,9 @@ def matmul_n_bits(
     bias: ir.Value | None = None, *, K: int, N: int, bits: int = 4, block_size: int, accuracy_level: int = 0,
     weight_prepacked: int = 0,
 ) -> ir.Value:  # fmt: skip
-    """The product with a weight that is stored in `bits` bits, in blocks with a scale each.
+    """Return the product with a weight stored in `bits` bits, in blocks with a scale each.
 
-    The weight is written in full, when it is asked for. accuracy_level: how a runtime may round.
+    The weight is dequantized when it is read. accuracy_level: how a runtime may round.
     """
     known = [v for v in (b, scales, zeros) if v is not None]
     if order is not None or weight_prepacked or any(v.const_value is None for v in known):
@@ -76,7 +78,7 @@ def matmul_n_bits(
     dtype = g.dtype(a)
 
     def unpacked() -> np.ndarray:
-        """[K, N] in the dtype of `a`."""
+        """Return [K, N] in the dtype of `a`."""
         blocks = -(-K // block_size)
         content = [v.const_value.numpy() for v in known if v.const_value is not None]
         steps = _unpack(content[0].reshape(N, -1), bits)[:, : blocks * block_size].reshape(N, blocks, block_size)
@@ -95,14 +97,14 @@ def matmul_n_bits(
 
 
 def _unpack(rows: np.ndarray, bits: int) -> np.ndarray:
-    """Bytes [rows, n] as numbers of so many bits [rows, n · 8 / bits], the lowest bits first."""
+    """Unpack bytes [rows, n] into numbers of `bits` bits [rows, n · 8 / bits], lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     return ((rows[..., None] >> shifts) & np.uint8(2**bits - 1)).reshape(len(rows), -1)
 
 
 @runtime_op("com.microsoft::Inverse")
 def inverse(g: Graph, x: ir.Value) -> ir.Value:
-    """Of matrices of known size, in float64."""
+    """Inverse of matrices of known size, in float64."""
     n, columns = matrix_shape(g, x)
     if n != columns:
         raise Unsupported(f"a matrix of {n} rows and {columns} columns")

@@ -1,4 +1,4 @@
-"""Normalizations with what is added before them, and the embeddings that they stand behind."""
+"""Normalizations with fused additions, and the embeddings before them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def layer_normalization(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value | None = None, *, axis: int = -1, epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Results:  # fmt: skip
-    """ONNX's, in a file of an opset that has none yet."""
+    """ONNX's LayerNormalization in a file of an opset that lacks it."""
     return list(g.LayerNormalization(x, scale, bias, axis=axis, epsilon=epsilon, stash_type=stash_type, outputs=3))
 
 
@@ -26,7 +26,9 @@ def layer_normalization(
 def group_normalization(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, num_groups: int, epsilon: float = 1e-5
 ) -> ir.Value:
-    """ONNX's of opsets 18 to 20, with a scale and a bias for each group; its checker takes no file with it any more."""
+    """GroupNormalization of opsets 18 to 20, with scale and bias per group; ONNX's checker rejects files with it
+    today.
+    """
     each = g.Div(g.Slice(g.dims(x), [1], [2], [0]), np.array([num_groups]))
     wide = g.Concat(np.array([num_groups]), each, axis=0)
 
@@ -49,7 +51,7 @@ def skip_layer_normalization(
     g: Graph, x: ir.Value, skip: ir.Value, gamma: ir.Value, beta: ir.Value | None = None, bias: ir.Value | None = None,
     *, epsilon: float = 1e-12,
 ) -> Results:  # fmt: skip
-    """The sum is a result too."""
+    """SkipLayerNormalization; the sum is an output too."""
     total = _total(g, x, skip, bias)
     y, mean, inverse = g.LayerNormalization(total, gamma, beta, axis=-1, epsilon=epsilon, outputs=3)
     return [y, mean, inverse, total]
@@ -74,9 +76,9 @@ def embed_layer_normalization(
     segment_table: ir.Value | None, gamma: ir.Value, beta: ir.Value, mask: ir.Value | None = None,
     position_ids: ir.Value | None = None, *, epsilon: float = 1e-12, mask_index_type: int = 0,
 ) -> Results:  # fmt: skip
-    """Words, positions and segments added up; and how many places of each row the mask shows, or zeros.
+    """Sum of word, position and segment embeddings, and how many positions of each row the mask shows, or zeros.
 
-    mask_index_type: for inference alone.
+    mask_index_type: for inference only.
     """
     if position_ids is None:
         dims = g.dims(ids)

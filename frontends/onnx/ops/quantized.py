@@ -1,7 +1,7 @@
-"""Operators on quantized tensors: each computes what its numbers stand for, and rounds the result to its steps.
+"""Operators on quantized tensors: each dequantizes, computes, and quantizes the result.
 
-ONNX Runtime's kernels take the ratio of scales first, or look results up in a table: what lies half way between two
-steps may be the other one.
+ONNX Runtime's kernels multiply the scales first, or use a table, so a result halfway between two steps may be rounded
+to the other one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 
 from ..rules import runtime_op
@@ -19,12 +19,12 @@ from .activation import cast_from_float
 
 
 def numbers_of(g: Graph, x: ir.Value, scale: ir.Value, zero: ir.Value | None) -> ir.Value:
-    """What the steps of one scale stand for."""
+    """Dequantize with a single scale."""
     return g.DequantizeLinear(x, _scalar(g, scale), None if zero is None else _scalar(g, zero))
 
 
 def steps_of(g: Graph, y: ir.Value, scale: ir.Value, zero: ir.Value | None, dtype: ir.DataType) -> ir.Value:
-    """Numbers rounded to the steps of one scale. dtype: of the steps, where no zero point tells it."""
+    """Quantize with a single scale. dtype: of the result if there is no zero point."""
     zero = g.const(0, dtype) if zero is None else _scalar(g, zero)
     return g.QuantizeLinear(y, _scalar(g, scale), zero)
 
@@ -75,7 +75,7 @@ def qlinear_softmax(
     g: Graph, x: ir.Value, x_scale: ir.Value, x_zero: ir.Value | None, y_scale: ir.Value,
     y_zero: ir.Value | None = None, *, axis: int = -1, opset: int,
 ) -> ir.Value:  # fmt: skip
-    """opset: whose Softmax it is; before 13 everything from `axis` on is one dim."""
+    """QLinearSoftmax. opset: of the Softmax; before 13, all dims from `axis` on are merged."""
     numbers = numbers_of(g, x, x_scale, x_zero)
     rank = g.rank(x)
     if opset >= 13 or axis % rank == rank - 1:
@@ -119,7 +119,9 @@ def _channels_last(g: Graph, x: ir.Value, moved: int) -> ir.Value:
 
 @runtime_op("com.microsoft::QLinearConcat")
 def qlinear_concat(g: Graph, y_scale: ir.Value, y_zero: ir.Value, *parts: ir.Value, axis: int) -> ir.Value:
-    """parts: each tensor with its scale and zero point."""
+    """QLinearConcat. parts: each tensor with its scale and zero point."""
+    if len(parts) % 3:
+        raise BadInput(f"QLinearConcat: {len(parts)} inputs, which are no tensors with a scale and a zero point each")
     numbers = [numbers_of(g, *parts[i : i + 3]) for i in range(0, len(parts), 3)]
     return steps_of(g, g.Concat(*numbers, axis=axis), y_scale, y_zero, g.dtype(y_zero))
 
@@ -139,13 +141,15 @@ def qgemm(
     c: ir.Value | None = None, y_scale: ir.Value | None = None, y_zero: ir.Value | None = None, *, alpha: float = 1.0,
     transA: int = 0, transB: int = 0,
 ) -> ir.Value:  # fmt: skip
-    """c is in steps of alpha · a_scale · b_scale. Without a scale of its own the result is of floating numbers."""
-    a = g.Transpose(a, perm=[1, 0]) if transA else a
-    b = g.Transpose(b, perm=[1, 0]) if transB else b
-    sums = g.MatMulInteger(a, b, a_zero, b_zero)
-    sums = sums if c is None else g.Add(sums, c)
-    scale = g.Mul(_flat(g, a_scale), _flat(g, b_scale))
-    y = g.Mul(g.Cast(sums, to=g.dtype(scale)), scale if alpha == 1 else g.Mul(scale, alpha))
+    """QGemm. c is in units of alpha · a_scale · b_scale. Without an output scale, the result is floating-point."""
+    axis = 0 if transB else 1
+    weight = g.DequantizeLinear(b, _flat(g, b_scale), _flat(g, b_zero), axis=axis)
+    inputs = [numbers_of(g, a, a_scale, a_zero), weight]
+    if c is not None:
+        scale = g.Mul(_scalar(g, a_scale), _flat(g, b_scale))
+        scale = scale if alpha == 1 else g.Mul(scale, alpha)
+        inputs.append(g.DequantizeLinear(c, scale, axis=g.rank(c) - 1))
+    y = g.Gemm(*inputs, alpha=alpha, transA=transA, transB=transB)
     return y if y_scale is None else _quantized(g, y, a, y_scale, y_zero)
 
 
@@ -169,5 +173,5 @@ def dynamic_quantize_matmul(
 
 
 def _flat(g: Graph, x: ir.Value) -> ir.Value:
-    """A scale for all, or one for each column."""
+    """Return a scale per tensor, or per column."""
     return _scalar(g, x) if g.shape(x) == (1,) else x

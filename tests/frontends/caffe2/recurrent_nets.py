@@ -1,8 +1,8 @@
-"""Writes recurrent networks as Caffe2's `rnn_cell` and `gru_cell` make them, and what they give: needs a real Caffe2.
+"""Write recurrent networks as Caffe2's `rnn_cell` and `gru_cell` build them, with their outputs; needs a real Caffe2.
 
     python recurrent_nets.py FOLDER
 
-Each is a folder of its two nets, with data.npz beside them: `0/in/NAME` and `0/out/NAME` of three sizes.
+Each network is a folder of two nets and data.npz, which has `0/in/NAME` and `0/out/NAME` of three sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LSTM: dict[str, dict[str, Any]] = {
 
 
 def network(kind: str) -> tuple[Any, list[Any]]:
-    """The helper with the net, and its output blobs."""
+    """Return the helper with the net, and its output blobs."""
     helper = model_helper.ModelHelper(name=kind)
     x, lengths, h, c, h2, c2 = helper.net.AddExternalInputs("x", "lengths", "h", "c", "h2", "c2")
     if kind == "gru":

@@ -1,4 +1,4 @@
-"""Caffe2 nets that do more than compute are refused before Caffe2 sees them, source and target alike."""
+"""Caffe2 nets that do more than compute are refused before Caffe2 sees them, for source and target alike."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from convert.errors import UnsafeInput
 from convert.files.caffe2 import caffe2_pb2
 from convert.files.caffe2.folder import PREDICTOR
 from convert.files.caffe2.minidb import META
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 pb: Any = caffe2_pb2
 
@@ -113,7 +113,7 @@ def test_the_runner_asks_for_source_and_target(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(bool(runner.available()), reason="no Caffe2 here")
 def test_the_lists_name_every_operator_of_caffe2() -> None:
-    """One that is new is looked at, and is allowed or refused."""
+    """A new operator must be reviewed, and then allowed or refused."""
     code = "import json; from caffe2.python import workspace; print(json.dumps(list(workspace.RegisteredOperators())))"
     command = [os.environ[runner.VARIABLE], "-I", "-c", code]
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

@@ -1,4 +1,4 @@
-"""Nets whose operators share blobs: nets inside of others, fills over inputs, memory of two; judged by Caffe2."""
+"""Nets whose operators share blobs, compared with Caffe2: nested nets, fills over inputs, shared memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ X = f32(2, 4)
 
 
 def op(kind: str, inputs: str, outputs: str, **args: Any) -> Any:
-    """An operator; its inputs and outputs are words, its arguments numbers, texts, lists of them or nets."""
+    """Return an operator; inputs and outputs are given as words, arguments as numbers, texts, lists of them, or
+    nets.
+    """
     made = pb.OperatorDef(type=kind, input=inputs.split(), output=outputs.split())
     for name, value in args.items():
         argument = made.arg.add(name=name)
@@ -45,7 +47,7 @@ def net(*ops: Any) -> Any:
 
 
 def if_net(**more: Any) -> list[Any]:
-    """Both branches write z, which is an output, and one of them y, which is none."""
+    """Return an If whose branches both write the output z; one of them also writes y, which is no output."""
     first = net(op("Scale", "y", "y", scale=3.0), op("Scale", "x", "z", scale=2.0))
     branch = op("If", "c", "z", then_net=first, else_net=net(op("Scale", "x", "z", scale=5.0)))
     return [op("Relu", "x", "y"), branch, op("Add", "y z", "w")]
@@ -60,7 +62,7 @@ def while_net(outputs: str) -> list[Any]:
 
 
 def scoped_net() -> list[Any]:
-    """What Caffe2's NetBuilder makes of a block: a net with names of its own, some of which stand for blobs outside."""
+    """Return a block as NetBuilder writes it: a net with its own names, some of them bound to outer blobs."""
     inner = net(op("Scale", "a", "hidden", scale=3.0), op("Add", "hidden a", "b"))
     do = op("Do", "x s", "y s", net=inner, inner_blobs=["a", "b"], outer_blobs_idx=[0, 1])
     return [op("CreateScope", "", "s"), do, op("Add", "x y", "w")]

@@ -1,4 +1,6 @@
-"""Caffe2 nets whose operators, fills and ends contradict each other are bad input, and no defect of this tool."""
+"""Caffe2 nets whose operators, fills, inputs and outputs contradict each other are bad input, not a defect of this
+tool.
+"""
 
 from __future__ import annotations
 

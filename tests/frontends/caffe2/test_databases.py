@@ -1,4 +1,4 @@
-"""Databases of weights: every number is in the file once, and the file is the model's own."""
+"""Databases of weights: every number is in the file once, and the file belongs to the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pb: Any = caffe2_pb2
 
 
 def record(dims: list[int], begin: int, end: int, kind: int = 1, **numbers: Any) -> bytes:
-    """A chunk of the blob w, with its key."""
+    """Return a chunk of the blob w, with its key."""
     tensor = pb.TensorProto(dims=dims, data_type=kind, name="w", **numbers)
     tensor.segment.begin, tensor.segment.end = begin, end
     value = pb.BlobProto(name="w", type="Tensor", tensor=tensor).SerializeToString()

@@ -1,4 +1,6 @@
-"""Nets as Caffe's translator and programs on phones have them: a filled input, no external_output; judged by Caffe2."""
+"""Nets in the form of Caffe's translator and of mobile programs: a filled input, no external_output; compared with
+Caffe2.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from convert.frontends.caffe2.runner.runner import Job, run_jobs
 
 from convert.errors import UsageError
 from convert.files.caffe2 import caffe2_pb2
-from convert.notes import as_note
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.notes import as_note
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.frontends.caffe2.ops.support import run
 from tests.frontends.caffe2.test_blobs import op
 from tests.support.caffe2_support import assert_same, needs_caffe2
@@ -27,7 +29,7 @@ WEIGHT = f32(4, 3)
 
 
 def _folder(path: Path, dims: list[int], outputs: list[str]) -> Path:
-    """Write a dense layer and a ReLU in place; its input is filled with one number in these dims."""
+    """Write a dense layer and an in-place ReLU; its input is filled with one number in these dims."""
     path.mkdir()
     weight = pb.OperatorDef(type="GivenTensorFill", output=["w"])
     weight.arg.add(name="shape").ints.extend(WEIGHT.shape)

@@ -1,4 +1,4 @@
-"""Recurrent networks as Caffe2's own Python makes them, at several sizes, compared with what Caffe2 gives."""
+"""Recurrent networks as Caffe2's own Python builds them, at several sizes, compared with Caffe2."""
 
 from __future__ import annotations
 

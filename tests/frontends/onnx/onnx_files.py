@@ -1,4 +1,4 @@
-"""Models with a weight that is not small, inside of the file or beside it."""
+"""Models with a large weight, in the file or beside it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from convert.options import Options, parse_input
+from convert.request.options import Options, parse_input
 from tests.support.onnx_support import array, info, model
 
 
 def weighted(size: int = 4000) -> onnx.ModelProto:
-    """y = x·w with a weight that is not small."""
+    """Return y = x·w with a weight that is not small."""
     w = np.random.default_rng(1).normal(size=(size, 2)).astype(np.float32)
     return model(
         [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
@@ -25,7 +25,7 @@ def weighted(size: int = 4000) -> onnx.ModelProto:
 
 
 def external(tmp_path: Path, location: str = "w.bin", **changes: Any) -> Path:
-    """A model whose weight is in a file beside it; `changes` are external data entries to write instead."""
+    """Return a model whose weight is in a file beside it; `changes` are external data entries to write instead."""
     proto = weighted()
     tensor = proto.graph.initializer[0]
     data = tensor.raw_data

@@ -1,4 +1,4 @@
-"""Attributes of model-local functions: values for their absence, references, in every type; by onnxruntime."""
+"""Attributes of model-local functions (defaults and references of every type), against onnxruntime."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from convert.outcome.report import Report
 from convert.reference.executor import run
-from convert.report import Report
 from tests.support.onnx_support import array, assert_same, info, model, read, run_ort
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
@@ -19,7 +19,7 @@ Node, Function, Model = onnx.NodeProto, onnx.FunctionProto, onnx.ModelProto
 
 
 def refer(node: Node, name: str, outer: str, kind: int = onnx.AttributeProto.FLOAT) -> Node:
-    """`node` with its attribute `name` taken from the attribute `outer` of the function around it."""
+    """Return `node` with its attribute `name` taken from the attribute `outer` of the enclosing function."""
     node.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=outer, type=kind))
     return node
 
@@ -27,7 +27,7 @@ def refer(node: Node, name: str, outer: str, kind: int = onnx.AttributeProto.FLO
 def function(
     name: str, nodes: Sequence[Node], declared: Sequence[str] = (), overload: str = "", **values: Any
 ) -> Function:
-    """A function from a to b; `declared` attributes have no value for their absence, `values` are those of the rest."""
+    """Return a function from a to b; `declared` attributes have no default, `values` are the defaults of the others."""
     made = [helper.make_attribute(n, v) for n, v in values.items()]
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("mine", 1)]
     found = helper.make_function("mine", name, ["a"], ["b"], list(nodes), imports, list(declared), made)
@@ -53,7 +53,7 @@ def branch(name: str, node: Node) -> onnx.GraphProto:
 
 
 def conditional(then: Node, other: Node) -> list[Node]:
-    """Whether the sum is above zero."""
+    """Return whether the sum is above zero."""
     return [
         helper.make_node("ReduceSum", ["a"], ["sum"], keepdims=0),
         helper.make_node("Constant", [], ["zero"], value_float=0.0),
@@ -153,7 +153,7 @@ def test_reading_leaves_the_model_as_it_was() -> None:
 
 
 def test_an_operator_overrules_a_function_of_its_name() -> None:
-    """onnx.proto leaves it to the runtime, and onnxruntime takes the operator."""
+    """onnx.proto leaves this to the runtime, and onnxruntime uses the operator."""
     body = helper.make_function("", "Gelu", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])],
                                 [helper.make_opsetid("", 20)])  # fmt: skip
     report = Report("test")

@@ -1,4 +1,4 @@
-"""Models of old opsets are lifted, those of newer ones come down, and compute the same."""
+"""Models of older and newer opsets are converted to the shared graph's opset, and compute the same."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_broadcast_of_opset_6_with_a_dynamic_batch() -> None:
 
 
 def test_dims_of_outputs_follow_from_inputs_where_the_file_says_otherwise() -> None:
-    """Whoever makes a batch dynamic at the inputs alone leaves a 1 at the outputs, which runtimes pass over."""
+    """Files whose batch was made dynamic only at the inputs declare a 1 at the outputs, which runtimes ignore."""
     nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Shape", ["y"], ["s"])]
     ends = [info("x", ["N", 3, 4])], [info("y", [1, 3, 4]), info("s", [3], onnx.TensorProto.INT64)]
     proto = model(nodes, *ends)
     shared = read(proto)
     assert shared.graph.outputs[0].shape == ir.Shape(["N", 3, 4])
-    assert list(run(shared, {"x": X})["s"]) == [2, 3, 4]  # onnxruntime's optimizer, too, believes the file
+    assert list(run(shared, {"x": X})["s"]) == [2, 3, 4]  # onnxruntime's optimizer also relies on the file
 
 
 def test_dims_of_outputs_that_content_decides_stay_as_declared() -> None:
@@ -74,7 +74,7 @@ def test_dims_of_outputs_that_content_decides_stay_as_declared() -> None:
 
 
 def test_the_body_of_a_loop_takes_its_dims_from_outside() -> None:
-    """Its shape, of which the body says 1, tells how much is added."""
+    """Its shape, which the body declares as 1, determines how much is added."""
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x, int64 n) => (float[1, 4] y) { t = Constant <value = bool {1}> ()
         y = Loop (n, t, x) <body = b (int64 i, bool go, float[1, 4] v) => (bool on, float[1, 4] w)
@@ -117,7 +117,7 @@ OF_OPSET_10: dict[str, tuple[str, dict[str, Any], list[float] | None]] = {
     ("name", "computed"), [(n, c) for n, row in OF_OPSET_10.items() for c in (False, True) if row[2] or not c]
 )
 def test_forms_before_opset_11(name: str, computed: bool) -> None:
-    """computed: whether the scales of a Resize come at run time."""
+    """computed: whether the scales of a Resize are given at run time."""
     operator, attributes, scales = OF_OPSET_10[name]
     given = [] if scales is None else [array("s", scales)]
     node = helper.make_node(operator, ["x", *(["s"] if scales else [])], ["y"], **attributes)
@@ -130,7 +130,7 @@ def test_forms_before_opset_11(name: str, computed: bool) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 @pytest.mark.parametrize("name", [n for n, row in OF_OPSET_10.items() if row[2] is None])
 def test_numbers_that_were_attributes_are_of_the_dtype_of_the_data(name: str, dtype: Any) -> None:
-    """Held against float32, for which onnxruntime has these: a float64 that is no float32 is left as it is."""
+    """Compare with float32, for which onnxruntime has kernels. A float64 that no float32 represents stays unchanged."""
     operator, attributes, _ = OF_OPSET_10[name]
     node = helper.make_node(operator, ["x"], ["y"], **attributes)
     x = IMAGE.astype(dtype)
@@ -154,7 +154,7 @@ def test_a_batch_norm_of_opset_7_may_have_numbers_for_each_element(spatial: int)
 
 @pytest.mark.parametrize(("name", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_recurrent_layers_of_opset_6(name: str, gates: int) -> None:
-    """Held against the same layer at opset 7, the oldest that onnxruntime has."""
+    """Compare with the same layer at opset 7, the oldest that onnxruntime supports."""
     rng = np.random.default_rng(3)
     given = [array("w", rng.normal(size=(1, gates * 5, 4))), array("r", rng.normal(size=(1, gates * 5, 5)))]
     protos = [
@@ -168,7 +168,7 @@ def test_recurrent_layers_of_opset_6(name: str, gates: int) -> None:
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
 @pytest.mark.parametrize("ends", ["scales", "sizes"])
 def test_coordinates_that_opset_13_took_away_are_written_in_others(ends: str, rounding: str) -> None:
-    """Of 6 to 7 and 7 to 6, as of others, coordinates are whole numbers or middles, and not so in float32."""
+    """For 6 to 7, 7 to 6 and others, coordinates are exactly whole or midpoints, but not in float32."""
     for wide, size in ((6, 7), (7, 6), (7, 2), (14, 19), (5, 10), (5, 5)):
         node = helper.make_node(
             "Resize", ["x", "r", "s", "t"][: 3 if ends == "scales" else 4], ["y"], nearest_mode=rounding,

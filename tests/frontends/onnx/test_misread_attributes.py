@@ -1,4 +1,4 @@
-"""Attributes over which ONNX's own inference ends the process, or hangs, are refused before it sees them."""
+"""Attributes on which ONNX's own inference crashes the process, or hangs, are refused before it sees them."""
 
 from __future__ import annotations
 

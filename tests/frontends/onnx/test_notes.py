@@ -1,4 +1,4 @@
-"""Notes of this tool's own in an ONNX file, which anybody may write: as they are written, or refused."""
+"""This tool's own notes in an ONNX file, which anybody may write, are read as written, or refused."""
 
 from __future__ import annotations
 

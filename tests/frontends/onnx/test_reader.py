@@ -14,8 +14,8 @@ from onnx import helper
 
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.graph import OPSET
+from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
-from convert.report import Report
 from tests.frontends.onnx.onnx_files import specs, weighted
 from tests.support.onnx_support import INT64, array, info, model, read
 
@@ -198,7 +198,7 @@ def test_damaged_files_raise_our_errors_only(seed: int, tmp_path: Path) -> None:
 
 
 def test_an_output_of_maps_is_refused_with_the_way_out() -> None:
-    """scikit-learn's converter writes it where nobody says otherwise."""
+    """scikit-learn's converter writes such an output by default."""
     kind = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))
     maps = helper.make_value_info("maps", helper.make_sequence_type_proto(kind))
     node = helper.make_node("ZipMap", ["x"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])

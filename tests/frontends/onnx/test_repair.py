@@ -1,4 +1,4 @@
-"""Files that ONNX's checker refuses and onnxruntime runs, compared with onnxruntime on the file as it is."""
+"""Files that ONNX's checker refuses and onnxruntime runs, compared with onnxruntime on the unchanged file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 from convert.errors import BadInput
-from convert.notes import as_note
+from convert.outcome.notes import as_note
+from convert.outcome.report import Report
 from convert.reference import executor
-from convert.report import Report
 from tests.support.onnx_support import info, read, run_ort
 from tests.support.tensorflow_helper import images
 
@@ -29,7 +29,7 @@ def _file(nodes: list[onnx.NodeProto], name: str = "g") -> onnx.ModelProto:
 
 
 def _if(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Return an If whose condition and whose outer tensor are made behind it."""
+    """Return an If whose condition and whose outer tensor are computed after it."""
     graph = helper.make_graph(nodes, "branch", [], [info("b", [2, 3])])
     true = numpy_helper.from_array(np.array(True), "c")
     return [

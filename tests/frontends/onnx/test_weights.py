@@ -1,4 +1,4 @@
-"""Weights stay where they are until they are read, and are refused where they lie about themselves."""
+"""Weights stay in the file until they are read, and are refused if their declaration is wrong."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_sparse_constants_and_sparse_weights_of_branches_become_dense() -> None:
 def test_no_tensor_inside_is_read_from_elsewhere(
     name: str, location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`secret` is beside the process, where onnx looks for what the model's folder does not have."""
+    """`secret` is in the current directory, where onnx looks for files that the model's folder lacks."""
     (tmp_path / "model").mkdir()
     (tmp_path / "here").mkdir()
     for folder in (tmp_path, tmp_path / "here"):
@@ -64,7 +64,7 @@ def test_no_tensor_inside_is_read_from_elsewhere(
     path = tmp_path / "model" / "m.onnx"
     path.write_bytes(held_inside(location)[name].SerializeToString())
     monkeypatch.chdir(tmp_path / "here")
-    if name == "what it was trained with":  # which nobody reads
+    if name == "what it was trained with":  # nothing reads this one
         assert not read(path).graph.initializers
         return
     with pytest.raises(BadInput, match=r"are said to be in|is not beside"):

@@ -1,4 +1,4 @@
-"""The nets of others, run by one real Caffe2 for all tests of a run."""
+"""The nets of foreign writers, run once by the real Caffe2 for all tests of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.caffe2_support import needs_caffe2
 
 @pytest.fixture(scope="session")
 def foreign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Foreign:
-    """The nets of the rows that tests of this run are about, and what the real Caffe2 makes of them."""
+    """Return the nets of the rows that tests of this run use, and their outcomes in the real Caffe2."""
     if reason := needs_caffe2():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("foreign")

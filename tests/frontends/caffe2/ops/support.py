@@ -1,4 +1,4 @@
-"""Reads nets with the Caffe2 frontend and runs what it makes of them, and has the real Caffe2 run them."""
+"""Reads nets with the Caffe2 frontend and runs the result, and has the real Caffe2 run the nets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from convert.frontends.caffe2.runner.runner import Job
 from onnx.reference import ReferenceEvaluator
 
 from convert.errors import ConvertError
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.support.caffe2_support import assert_same, hand_written
 from tests.support.cases import Case
 
@@ -26,11 +26,13 @@ Foreign = dict[int, tuple[Job, Any]]
 
 
 def run(path: Path, feeds: dict[str, np.ndarray], *inputs: str) -> dict[str, np.ndarray]:
-    """The folder's nets as ONNX, run by ONNX Runtime, or by ONNX's evaluator where that has no kernel."""
+    """Return the outputs of the folder's nets as ONNX, run by ONNX Runtime, or by ONNX's evaluator if that has no
+    kernel.
+    """
     options = Options(inputs=tuple(map(parse_input, inputs)))
     model = caffe2.read(Source("caffe2", path), options, Report("convert"))
     proto = ir.to_proto(model)
-    if all(value.shape is not None for value in model.graph.outputs):  # ONNX has no words for an unknown rank
+    if all(value.shape is not None for value in model.graph.outputs):  # ONNX cannot express an unknown rank
         onnx_backend.write(model, path / "model.onnx", "onnx", options, Report("convert"))
         proto = onnx.load(path / "model.onnx")
         onnx.checker.check_model(proto, full_check=True)
@@ -44,18 +46,18 @@ def run(path: Path, feeds: dict[str, np.ndarray], *inputs: str) -> dict[str, np.
 
 
 def described(feeds: dict[str, np.ndarray]) -> list[str]:
-    """The inputs as `--input` describes them."""
+    """Return the inputs as specs of `--input`."""
     return [f"{name}:{array.dtype}[{','.join(map(str, array.shape))}]" for name, array in feeds.items()]
 
 
 def net(path: Path, row: Case) -> Job:
-    """The net of one operator that a row is about, written to `path`."""
+    """Write the net of one operator for a row to `path`."""
     args = dict(row.attributes)
     return hand_written(path, row.operator, row.inputs, args, args.pop("outputs", 1), args.pop("weights", ()))
 
 
 def check(row: Case, foreign: Foreign) -> None:
-    """Assert that the net of `row`, read and run by ONNX Runtime, gives what the real Caffe2 gives."""
+    """Assert that the net of `row`, read and run by ONNX Runtime, gives the results of the real Caffe2."""
     job, outcome = foreign[id(row)]
     if isinstance(outcome, ConvertError):
         raise outcome

@@ -1,4 +1,4 @@
-"""The Caffe2 frontend: every net that the backend writes is read back; the modules beside this one have others."""
+"""The Caffe2 frontend reads back every net that the backend writes; the modules next to this one have other nets."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_every_rule_has_a_case(caffe2_nets: Nets) -> None:
 
     written = {op.type for job in caffe2_nets.jobs.values() for net in _nets(read_folder(job.net)) for op in walk(net)}
     tested = written | {param.values[0].operator for param in rows_of_package(__package__)}
-    # Control flow has nets inside (../test_blobs.py, and the tests of the writer); the others
-    # need IDEEP or training (tests of errors). Recurrent networks are those of brew (../test_recurrent.py).
+    # Control flow contains nets (../test_blobs.py, and the tests of the writer); the others need IDEEP or training
+    # (tests of errors). Recurrent networks are those of brew (../test_recurrent.py).
     elsewhere = {
         "GaussianFill",
         "UniformFill",
@@ -69,7 +69,7 @@ def test_random_fills_draw_from_the_same_distribution(operator: str, args: dict[
     job = hand_written(tmp_path / "net.caffe2", operator, [f32(100, 100)], args)
     (drawn,) = run(job.net, dict(job.feeds), *described(dict(job.feeds))).values()
     assert drawn.shape == (100, 100)
-    # The mean of 10,000 draws is off by less than six of its deviations, but for once in a billion.
+    # The mean of 10,000 samples is off by less than six standard deviations, except once in a billion cases.
     assert abs(drawn.mean() - 2.5) < 6 * drawn.std() / 100
     assert abs(drawn.std() - (12**-0.5 if operator == "UniformFill" else 1)) < 0.1
 

@@ -1,4 +1,4 @@
-"""The rules of `frontends/caffe2/ops/segment.py`: embeddings in bags, and what is made of lengths."""
+"""The rules of `frontends/caffe2/ops/segment.py`: embeddings in bags, and operators on lengths."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from convert.frontends import caffe2
 
 from convert.errors import Unsupported
 from convert.graph.metadata import RANGE_KEY
-from convert.options import Options, parse_input
+from convert.outcome.report import Report
 from convert.parity.inputs.feeds import generate_feeds
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 from tests.frontends.caffe2.ops.support import Foreign, check
 from tests.support.caffe2_support import hand_written
 from tests.support.cases import Case, case, f32, i64, params
 
-# Three rows of four bytes, with scale and bias behind them.
+# Three rows of four bytes, followed by scale and bias.
 FUSED = np.concatenate(
     [
         np.arange(12, dtype=np.uint8).reshape(3, 4) * 20,

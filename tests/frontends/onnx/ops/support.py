@@ -1,4 +1,4 @@
-"""Runs rows of ONNX Runtime's own operators: by it, and as the shared graph that the frontend makes of them."""
+"""Runs rows of ONNX Runtime's own operators: directly, and as the shared graph that the frontend makes of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ OPSET = 13
 
 
 def model_of(row: Case, opset: int = OPSET) -> onnx.ModelProto:
-    """A file of one node, whose inputs have unknown dims; a second output reads the first, as layers behind it do."""
+    """Return a file of one node, whose inputs have unknown dims; a second output reads the first, as later
+    layers do.
+    """
     attributes = dict(row.attributes)
     count = attributes.pop("_outputs", 1)
     free = attributes.pop("_dynamic", True)
@@ -46,12 +48,14 @@ def model_of(row: Case, opset: int = OPSET) -> onnx.ModelProto:
 
 
 def feeds_of(row: Case) -> dict[str, np.ndarray]:
-    """The inputs that come at run time."""
+    """Return the run-time inputs."""
     return {f"x{i}": x for i, x in enumerate(row.inputs) if isinstance(x, np.ndarray)}
 
 
 def check(row: Case, opset: int = OPSET) -> ir.Model:
-    """Assert that the graph gives what ONNX Runtime does: steps to one, floats to some roundings; returns the graph."""
+    """Assert that the graph gives ONNX Runtime's results: steps within one, floats within some roundings. Returns the
+    graph.
+    """
     proto = model_of(row, opset)
     proto = typed(proto, _types(proto))
     graph = read(proto)
@@ -74,14 +78,14 @@ def check(row: Case, opset: int = OPSET) -> ir.Model:
 
 
 def typed(proto: onnx.ModelProto, kinds: Iterable[int]) -> onnx.ModelProto:
-    """The same model, with the dtypes of its outputs, of which the checker wants to be told."""
+    """Return the same model with the dtypes of its outputs, which the checker requires."""
     for value, kind in zip(proto.graph.output, kinds, strict=True):
         value.CopyFrom(info(value.name, None, kind))
     return proto
 
 
 def _types(proto: onnx.ModelProto) -> list[int]:
-    """The dtypes of the outputs, which ONNX's own inference does not know: as ONNX Runtime has them."""
+    """Return the dtypes of the outputs as ONNX Runtime has them, because ONNX's own inference does not know them."""
     names = {"float": "FLOAT", "float16": "FLOAT16"}
     texts = [o.type.removeprefix("tensor(").removesuffix(")") for o in session(proto).get_outputs()]
     return [onnx.TensorProto.DataType.Value(names.get(text, text.upper())) for text in texts]

@@ -1,4 +1,4 @@
-"""Rows of activations, and of ONNX's operators under the other domain."""
+"""Rows of activations, and of ONNX operators in the other domain."""
 
 from __future__ import annotations
 

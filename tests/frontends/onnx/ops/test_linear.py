@@ -1,4 +1,4 @@
-"""Rows of products with what is fused into them."""
+"""Rows of products with fused operators."""
 
 from __future__ import annotations
 

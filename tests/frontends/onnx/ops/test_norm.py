@@ -1,4 +1,4 @@
-"""Rows of normalizations with what is added before them, and of embeddings."""
+"""Rows of normalizations with additions before them, and of embeddings."""
 
 from __future__ import annotations
 

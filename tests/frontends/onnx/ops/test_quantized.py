@@ -18,7 +18,7 @@ def _steps(*shape: int, dtype: type = np.uint8, seed: int = 0) -> np.ndarray:
 
 
 def _few(*shape: int, dtype: type = np.uint8) -> np.ndarray:
-    """Steps whose products with bytes do not leave the 16 bits that some processors add them up in."""
+    """Return steps whose products with 8-bit integers fit 16 bits, in which some processors add them."""
     return (_steps(*shape, dtype=dtype) // 4).astype(dtype)
 
 
@@ -81,5 +81,5 @@ ROWS = params(
 
 @pytest.mark.parametrize("row", ROWS)
 def test_it_is_what_onnx_runtime_computes(row: Case) -> None:
-    """Of steps one more or less, where a result lies half way (see the module of the rules)."""
+    """Results may differ by one step at exact midpoints (see the module of the rules)."""
     check(row)

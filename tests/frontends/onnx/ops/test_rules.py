@@ -1,4 +1,4 @@
-"""What holds of all rules of ONNX Runtime's own operators."""
+"""Checks on all rules of ONNX Runtime's own operators."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from convert.frontends.onnx.rules import MICROSOFT, runtime_op
 from onnx import helper
 
 import convert
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.frontends.onnx.ops.support import model_of, typed
 from tests.frontends.onnx.ops.test_norm import BY_GROUP
 from tests.support.cases import Case, case, f32, rows_of_package
@@ -21,7 +21,7 @@ from tests.support.onnx_support import info, model, read
 
 
 def floats(row: Case) -> onnx.ModelProto:
-    """A file of one node, whose results are floats."""
+    """Return a file of one node with floating-point results."""
     proto = model_of(row)
     return typed(proto, [onnx.TensorProto.FLOAT] * len(proto.graph.output))
 
