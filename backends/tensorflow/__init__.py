@@ -6,25 +6,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import IDENTIFIER, Naming, TargetNames
 from convert.plugin import Format, Operator
+from convert.request.naming import IDENTIFIER, Naming, TargetNames
+from convert.request.storage import CALIBRATE, CALIBRATION_METHOD, DTYPE, IO_DTYPE, KEEP_FLOAT, QUANTIZE
 from convert.rules.listing import lazy_attributes, operator_rows
-from convert.storage import CALIBRATE, DTYPE, QUANTIZE
 
 from .differences import DIFFERENCES
-from .options import WEIGHTS
+from .options import IMAGE_INPUT, LABELS, WEIGHTS
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
 
-    from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
+    from .rules import onnx_op as onnx_op  # type checkers do not look into __getattr__
 
-# Inputs are arguments by keyword. TensorFlow replaces what is no identifier, after it has sorted them.
+# Inputs are keyword arguments. TensorFlow sorts them, then replaces characters that identifiers cannot have.
 _SIGNATURE = TargetNames(IDENTIFIER, Naming())
-# Nodes, whose names a tf.Graph compares without case.
+# Names of nodes, which a tf.Graph compares case-insensitively.
 _NODE = Naming(r"[^A-Za-z0-9._/-]|(?<=/)/", r"[A-Za-z0-9.]", "/", fold=True)
 _LITE = TargetNames(Naming(reserved=("self",)), Naming())
 
@@ -57,18 +57,18 @@ FORMATS = {
         "TensorFlow Lite model of built-in operators",
         kind="tflite",
         title="TensorFlow Lite",
-        narrow=("float16", "int8"),
+        narrow=("float16", "int8", "int8-weights", "int16x8"),
         lacks=("float16", "bfloat16"),
         names=_LITE,
         aliases=("lite", "tf-lite", "tensorflow-lite", "litert"),
     ),
 }
-OPTIONS = (WEIGHTS, DTYPE, QUANTIZE, CALIBRATE)
+OPTIONS = (WEIGHTS, DTYPE, QUANTIZE, CALIBRATE, CALIBRATION_METHOD, IO_DTYPE, KEEP_FLOAT, LABELS, IMAGE_INPUT)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
-    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing."""
-    from .start_tensorflow import import_tensorflow
+    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit. Changes nothing."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from . import ops  # noqa: F401  (fills the table)
@@ -86,11 +86,12 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-    """Write `model` at `path` as a SavedModel, a frozen graph or a TensorFlow Lite model; the model is changed.
+    """Write `model` to `path` as a SavedModel, a frozen graph or a TensorFlow Lite model. The model is changed.
 
-    Raises `Unsupported` with every operator that has no rule, `ResourceLimit` for what is one message, over 2 GB.
+    Raises `Unsupported` with every operator that has no rule, and `ResourceLimit` if a single protobuf message would
+    exceed 2 GB.
     """
-    from .start_tensorflow import import_tensorflow
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from convert.graph.names import rename_ends
@@ -108,8 +109,8 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 
 def skeleton(operator: str) -> str:
-    """The beginning of a rule for the ONNX operator, by ONNX's own schema of it."""
-    from .start_tensorflow import import_tensorflow
+    """Return the first lines of a rule for the ONNX operator, made from ONNX's schema."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from convert.rules.onnx_schemas import onnx_skeleton
@@ -121,8 +122,8 @@ def skeleton(operator: str) -> str:
 
 
 def preload() -> None:
-    """Import what writing and running take, without starting a thread: warm workers are forked after it."""
-    from .start_tensorflow import import_tensorflow
+    """Import the modules needed to write and run, without starting a thread, because warm workers fork afterwards."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
     from . import ops  # noqa: F401
@@ -132,8 +133,8 @@ def preload() -> None:
 
 
 def operators(format: str) -> Iterable[Operator]:
-    """The ONNX operators that this backend writes in a format, and those that it declares it cannot."""
-    from .start_tensorflow import import_tensorflow
+    """Yield the ONNX operators that this backend writes in a format, and those that it declares as gaps."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from convert.legalize.write_out import operators_written_out
@@ -146,5 +147,5 @@ def operators(format: str) -> Iterable[Operator]:
     return operator_rows(onnx_op, gaps, limits, DIFFERENCES[format], operators_written_out(), lacking)
 
 
-# The decorator for rules of one's own; its old name stays for one release.
+# The decorator for custom rules. Its old name stays for one release.
 __getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

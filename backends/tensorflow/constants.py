@@ -1,4 +1,4 @@
-"""Constants of the model while it is emitted: lazy, shared, and created in the layout that their reader wants."""
+"""Constants of the model during emission: lazy, shared, and created in the layout that the reading operator needs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 from convert.errors import Unsupported
 from convert.graph.tensors import contiguous_array, dims_of
 from convert.graph.trainable import non_trainable, single_weights
-from convert.naming import Naming
+from convert.request.naming import Naming
 
 Permutation = tuple[int, ...]
 
-# What stands beside the graph: TensorFlow looks into small constants, and stores these dtypes as they are in memory.
+# Limits for tensors stored outside the graph: TensorFlow inspects small constants; these dtypes are stored as in
+# memory.
 _LARGE = 1024
 _PLAIN = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int16, tf.int32, tf.int64)
 
 
 class Constant:
-    """A tensor whose content is known: an initializer, a Constant node, or what a rule returned as a numpy array.
+    """A tensor with known content: an initializer, a Constant node, or a numpy array that a rule returned.
 
-    TensorFlow functions take it like a tensor. Nothing is created, and no byte of a weight read, before one does.
+    TensorFlow functions accept it as a tensor. It is created, and its weight read, only when one of them does.
     """
 
     def __init__(
@@ -42,13 +43,13 @@ class Constant:
 
     @property
     def array(self) -> np.ndarray:
-        """The content, read anew each time."""
+        """The content, read again at each access."""
         if self.dtype == tf.string:
             return np.array(self.tensor.numpy(), dtype=object).reshape(self.shape.as_list())
         return self.tensor.numpy()
 
     def emit(self, perm: Permutation = ()) -> tf.Tensor:
-        """The tensor in the current graph, permuted when it is created rather than when the model runs."""
+        """Return the tensor in the current graph, permuted when it is created, not when the model runs."""
         if not self.variable:
             return self.store.constant(self, perm)
         if perm not in self._made:
@@ -59,20 +60,20 @@ class Constant:
         return self.emit()[index]
 
     def permuted(self, perm: Permutation) -> np.ndarray:
-        """The content, permuted and contiguous."""
+        """Return the content, permuted and contiguous."""
         return contiguous_array(np.transpose(self.array, perm)) if perm else self.array
 
 
 class Store:
     """The constants and variables of one artefact.
 
-    With `beside`, the content of weights is left out. Variables have none then, and `contents_of_variables` says what
-    belongs in them, in the order of `variables`; without variables, weights are placeholders in the graph, and
-    `contents` says by name what these stand for.
+    With `beside`, the content of weights is left out. Variables then have no content, and `contents_of_variables` lists
+    it in the order of `variables`. Without variables, weights are placeholders in the graph, and `contents` maps their
+    names to the content.
     """
 
     def __init__(self, *, variables: bool, beside: bool = False, model: ir.Model | None = None) -> None:
-        """`model` tells which weights are trained."""
+        """Create a store. `model` says which weights are trained."""
         self.variables: list[BaseResourceVariable] = []
         self.contents: dict[str, tuple[Constant, Permutation]] = {}
         self.contents_of_variables: list[tuple[Constant, Permutation]] = []
@@ -85,11 +86,11 @@ class Store:
         self._keep: list[Constant] = []
 
     def enter(self) -> None:
-        """Constants live in the graph that is current now, for its subgraphs too."""
+        """Create constants in the graph that is current now, including those of its subgraphs."""
         self._graph = tf.compat.v1.get_default_graph()
 
     def weight(self, value: ir.Value) -> Constant:
-        """An initializer: a variable if it is floating and holds more than one number, or is known as a weight."""
+        """Return an initializer: a variable if it is a float with more than one element, or is known to be a weight."""
         tensor = value.const_value
         assert tensor is not None
         floating = tf_dtype(tensor.dtype).is_floating and tensor.dtype.itemsize >= 2
@@ -98,12 +99,12 @@ class Store:
         return Constant(self, tensor, value.name or "weight", variable, value not in self._non_trainable)
 
     def known(self, array: np.ndarray | ir.TensorProtocol, name: str = "const") -> Constant:
-        """A constant that is not a weight."""
+        """Return a constant that is not a weight."""
         tensor = ir.tensor(array) if isinstance(array, (np.ndarray, np.generic)) else array
         return Constant(self, tensor, name, variable=False)
 
     def constant(self, constant: Constant, perm: Permutation) -> tf.Tensor:
-        """A Const node in the outermost graph, one for each permutation asked for."""
+        """Return a Const node in the outermost graph; there is one per permutation."""
         key = (id(constant), perm)
         if key not in self._constants:
             self._keep.append(constant)
@@ -121,10 +122,10 @@ class Store:
         return made
 
     def variable(self, constant: Constant, perm: Permutation) -> BaseResourceVariable:
-        """A variable, outside the graph that is being traced."""
+        """Return a variable that is created outside the traced graph."""
         name, dtype = scope_name(constant.name), constant.dtype
         with tf.init_scope():
-            # tf.Variable would be caught by the creator scope of the trace, which turns content into graph constants.
+            # The creator scope of the trace would intercept tf.Variable and turn its content into graph constants.
             if self._beside:
                 dims = constant.shape.as_list()
                 shape = [dims[i] for i in perm] if perm else dims
@@ -139,7 +140,7 @@ class Store:
 
 
 def permute(x: tf.Tensor | Constant, perm: Sequence[int]) -> tf.Tensor:
-    """Permute axes: of a constant once, when it is created; of anything else when the model runs."""
+    """Permute axes: of a constant when it is created, of other values when the model runs."""
     if list(perm) == sorted(perm):
         return tf.convert_to_tensor(x)
     if isinstance(x, Constant):
@@ -147,7 +148,7 @@ def permute(x: tf.Tensor | Constant, perm: Sequence[int]) -> tf.Tensor:
     dims = x.shape.as_list() if x.shape.rank is not None else [None] * len(perm)
     long = [axis for axis in perm if dims[axis] != 1]
     if long == sorted(long):
-        # Only dims of one change their place: no byte moves.
+        # Only dims of size 1 move, so the bytes stay in order.
         x = tf.squeeze(x, [axis for axis in perm if dims[axis] == 1])
         for place, axis in enumerate(perm):
             x = tf.expand_dims(x, place) if dims[axis] == 1 else x
@@ -171,7 +172,7 @@ _DTYPES = {
 
 
 def tf_dtype(dtype: ir.DataType | None) -> tf.DType:
-    """TensorFlow's dtype. Raises `Unsupported` for one that it does not have."""
+    """Return TensorFlow's dtype. Raises `Unsupported` if there is none."""
     if dtype is None:
         raise Unsupported("the dtype of a tensor is unknown")
     name = _DTYPES.get(dtype)
@@ -187,7 +188,7 @@ def tf_dtype(dtype: ir.DataType | None) -> tf.DType:
 
 
 def scope_name(name: str) -> str:
-    """`name` with what TensorFlow does not take in names of operations replaced."""
+    """Return `name` with characters replaced that TensorFlow does not accept in operation names."""
     while "//" in name:
         name = name.replace("//", "/")
     return _SCOPE.legal(name)

@@ -1,15 +1,15 @@
-"""What TensorFlow (2.21, on the CPU) and TensorFlow Lite compute otherwise at the edge of numbers."""
+"""Where TensorFlow 2.21 on the CPU and TensorFlow Lite differ from ONNX at the limits of number ranges."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from convert.differences import Difference
+from convert.runtimes.differences import Difference
 
 _INTEGERS = Difference(
     ("Cast", "CastLike", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False
 )
-_PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False, nonfinite=True)
+_PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow ignores NaN", integers=False, nonfinite=True)
 
 _AMPLIFIED = (
     "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "Mod",
@@ -17,10 +17,13 @@ _AMPLIFIED = (
 )  # fmt: skip
 SCATTERED = Difference(
     ("ScatterElements", "ScatterND"),
-    "TensorFlow's larger or smaller of two passes over NaN in what is written",
+    "TensorFlow ignores NaN in what a larger-or-smaller scatter writes to",
     integers=False,
     reductions=("max", "min"),
     nonfinite=True,
+)
+_SUPPRESSED = Difference(
+    ("NonMaxSuppression",), "boxes and scores of NaN, and boxes of infinite area, stay or go", integers=False
 )
 FUSED = Difference(
     ("Conv", "Gemm"),
@@ -41,7 +44,7 @@ EMPTY = Difference(
 
 _TENSORFLOW = (
     Difference(
-        ("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False, nonfinite=True
+        ("MaxPool",), "TensorFlow ignores NaN; nothing but NaN or −∞ gives −3.4e38", integers=False, nonfinite=True
     ),
     Difference(("Softmax",), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False, nonfinite=True),
     Difference(("TopK",), "TensorFlow has no order for NaN", integers=False, nonfinite=True),
@@ -58,9 +61,7 @@ _TENSORFLOW = (
         integers=False,
         nonfinite=True,
     ),
-    Difference(
-        ("NonMaxSuppression",), "boxes and scores of NaN, and boxes of infinite area, stay or go", integers=False
-    ),
+    _SUPPRESSED,
     FUSED,
     EMPTY,
     DENORMALS,
@@ -95,7 +96,7 @@ _LITE = (
     ),
     Difference(
         ("Max", "Min", "Relu", "Clip", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK"),
-        "TensorFlow Lite passes over NaN",
+        "TensorFlow Lite ignores NaN",
         integers=False,
         nonfinite=True,
     ),
@@ -106,7 +107,7 @@ _LITE = (
         "TensorFlow Lite makes a number of NaN",
         integers=False,
     ),
-    Difference(  # their kernels of distances are exponentials
+    Difference(  # their distance kernels are exponentials
         ("SVMClassifier", "SVMRegressor"), "TensorFlow Lite makes a number of NaN", integers=False, nonfinite=True
     ),
     Difference(
@@ -134,6 +135,7 @@ _LITE = (
         reason="TensorFlow Lite takes denormal numbers for 0",
     ),
     _PASSED_OVER,
+    _SUPPRESSED,
     _INTEGERS,
 )
 

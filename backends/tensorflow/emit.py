@@ -1,4 +1,4 @@
-"""Emission: runs the rules over the graph in order while TensorFlow traces, so that a function or a graph comes out."""
+"""Runs the rules over the graph in order while TensorFlow traces a function or a graph."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ Value: TypeAlias = Any
 
 Dim: TypeAlias = "int | tf.Tensor"
 
-# Content of computed shapes and axes is looked for in TensorFlow's own constant folding only for so many elements.
+# Maximum number of elements for which TensorFlow's constant folding is asked for the content of computed shapes and
+# axes.
 _SMALL = 64
 
 KEPT_APART = "kept_apart"
-"""The name of the Squeeze of `kept_apart`, whose axis is counted from the end and so tells the rank."""
+"""The name of the Squeeze in `kept_apart`. Its axis is counted from the end, so it identifies the rank."""
 
 
 class LazyDims(Sequence):
-    """The dims of a tensor; those that are not known become operations only when they are asked for."""
+    """The dims of a tensor; unknown ones become operations only when they are read."""
 
     def __init__(self, x: Value) -> None:
         self._tensor = x
@@ -52,11 +53,12 @@ class LazyDims(Sequence):
 
 
 def kept_apart(x: Value) -> tf.Tensor:
-    """x with a dim of 1 put in front and taken away, over which TensorFlow neither fuses nor looks.
+    """Return x through ExpandDims and Squeeze, because TensorFlow's optimizer neither fuses nor rewrites across them.
 
-    What else is no computation it removes (IdentityN, a Reshape or BroadcastTo to x's own shape, Split in one), gives
-    no gradient, or other programs read otherwise: TensorFlow.js takes the shape of an EnsureShape from a second input,
-    which it does not have, and a PlaceholderWithDefault is an input to many. `lite/apart.py` has a form for Lite.
+    Other no-ops do not work: TensorFlow removes them (IdentityN, a Reshape or BroadcastTo to x's own shape, Split into
+    one), they have no gradient, or other programs read them differently. TensorFlow.js expects a second input of
+    EnsureShape, and many programs treat a PlaceholderWithDefault as an input. `lite/apart.py` has the equivalent for
+    TensorFlow Lite.
     """
     y = tf.squeeze(tf.expand_dims(x, 0), [0 if x.shape.rank is None else -x.shape.rank - 1], name=KEPT_APART)
     y.set_shape(x.shape)
@@ -64,18 +66,18 @@ def kept_apart(x: Value) -> tf.Tensor:
 
 
 class Emitter:
-    """What rules write to, as `t`: they call TensorFlow itself, and ask `t` for what is known while tracing."""
+    """The argument `t` of rules: they call TensorFlow directly, and use `t` for facts that are known during tracing."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.outputs = 1
-        """How many outputs of the current node somebody may use (trailing absent ones are not counted)."""
+        """Number of outputs of the current node that may be used; trailing absent ones are not counted."""
         self.node: ir.Node | None = None
 
     # -- what is known --------------------------------------------------------------------------------------------
 
     def static(self, x: Value) -> np.ndarray | None:
-        """The content of a constant, else None."""
+        """Return the content of a constant, else None."""
         if isinstance(x, Constant):
             return x.array
         if isinstance(x, (np.ndarray, np.generic)):
@@ -86,66 +88,66 @@ class Emitter:
         return tf.get_static_value(x) if count is not None and count <= _SMALL else None
 
     def ints(self, x: Value) -> list[int] | None:
-        """The content of a constant integer tensor as a flat list, else None."""
+        """Return the content of a constant integer tensor as a flat list, else None."""
         found = self.static(x)
         return None if found is None else [int(i) for i in np.ravel(found)]
 
     def rank(self, x: Value) -> int:
-        """Raises `Unsupported` if it is unknown."""
+        """Return the rank of a tensor. Raises `Unsupported` if it is unknown."""
         if x.shape.rank is None:
             raise Unsupported("the rank of an input is not known")
         return int(x.shape.rank)
 
     def of_rank(self, x: Value, rank: int) -> tf.Tensor:
-        """x with the rank that the operator defines for it: behind a branch TensorFlow may not know it."""
+        """Return x with the rank that the operator defines for it; TensorFlow may not know it after a branch."""
         x = tf.convert_to_tensor(x)
         return tf.ensure_shape(x, [None] * rank) if x.shape.rank is None else x
 
     def shape(self, x: Value) -> LazyDims:
-        """Dims as numbers where they are known, as int32 scalars where they are not."""
+        """Return the dims: known ones are numbers, others are int32 scalars."""
         self.rank(x)
         return LazyDims(x)
 
     def dim(self, x: Value, axis: int) -> Dim:
-        """One dim, also of a tensor of unknown rank."""
+        """Return one dim, also of a tensor of unknown rank."""
         return tf.shape(x)[axis] if x.shape.rank is None else LazyDims(x)[axis]
 
     def dims(self, x: Value) -> tf.Tensor | np.ndarray:
-        """The shape as one int32 vector, a numpy array where it is known."""
+        """Return the shape as an int32 vector; a numpy array if it is known."""
         if x.shape.is_fully_defined():
             return np.array(x.shape.as_list(), dtype=np.int32)
         return tf.shape(x)
 
     def fact(self, index: int = 0) -> tuple[tf.DType, tf.TensorShape]:
-        """Dtype and shape of an output of the current node, as the graph has them."""
+        """Return dtype and shape of an output of the current node in the graph."""
         assert self.node is not None
         return dtype_and_shape(self.node.outputs[index])
 
     def readers(self) -> set[str]:
-        """The types of the operators that read the current node's first output."""
+        """Return the types of the operators that read the current node's first output."""
         assert self.node is not None
         return {use.node.op_type for use in self.node.outputs[0].uses()}
 
     # -- layout ---------------------------------------------------------------------------------------------------
 
     def permuted(self, x: Value, perm: Sequence[int]) -> tf.Tensor:
-        """Axes permuted; of a weight when it is created, never when the model runs."""
+        """Permute axes; a weight is permuted when it is created, never when the model runs."""
         return permute(x, perm)
 
     def channels_last(self, x: Value) -> tf.Tensor:
-        """N C spatial… to N spatial… C."""
+        """Transpose N C spatial… to N spatial… C."""
         rank = self.rank(x)
         return permute(x, (0, *range(2, rank), 1))
 
     def channels_first(self, x: Value) -> tf.Tensor:
-        """N spatial… C to N C spatial…."""
+        """Transpose N spatial… C to N C spatial…."""
         rank = self.rank(x)
         return permute(x, (0, rank - 1, *range(1, rank - 1)))
 
     # -- graphs ---------------------------------------------------------------------------------------------------
 
     def run(self, graph: ir.Graph, known: dict[ir.Value, Value]) -> list[Value]:
-        """Emit all nodes of `graph`; `known` holds its inputs and what surrounds it. Returns its outputs."""
+        """Emit all nodes of `graph` and return its outputs. `known` has its inputs and the outer values."""
         for value in graph.initializers.values():
             if value not in known:
                 known[value] = self.store.weight(value)
@@ -191,7 +193,7 @@ class SubgraphFunction:
     def __init__(self, emitter: Emitter, graph: ir.Graph, around: Mapping[ir.Value, Value]) -> None:
         self.emitter = emitter
         self.graph = graph
-        # Copied now: what surrounds the node may be dropped once the node is emitted.
+        # Copy now: the outer values may be dropped once the node is emitted.
         self.around = dict(around)
 
     def __call__(self, *inputs: Value) -> list[Value]:
@@ -200,18 +202,18 @@ class SubgraphFunction:
 
 
 def output_count(node: ir.Node) -> int:
-    """The number of outputs up to the last that has a name."""
+    """Return the number of outputs up to the last one with a name."""
     return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
 
 
 def dtype_and_shape(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
-    """Dtype and shape of a value as the graph has them."""
+    """Return dtype and shape of a value in the graph."""
     shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
     return tf_dtype(value.dtype), tf.TensorShape(shape)
 
 
 def _standard_location(node: ir.Node) -> Location:
-    """Where a node comes from; its operator is ONNX's, whichever rule is taken for it."""
+    """Return the location of a node, with the name of ONNX's operator whichever rule is used."""
     at = location_of(node)
     return replace(at, operator=standard_operator(at.operator))
 
@@ -222,7 +224,7 @@ def check(model: ir.Model) -> None:
     for value in (*model.graph.inputs, *model.graph.outputs):
         if isinstance(value.type, ir.SequenceType) and value.is_graph_input():
             raise Unsupported(
-                f"the input {value.name!r} is a sequence, and TensorFlow wants to know how long",
+                f"the input {value.name!r} is a sequence, and TensorFlow needs its length",
                 hint=f"name its elements: --input {value.name}_0 --input {value.name}_1 …",
             )
         if isinstance(value.type, ir.TensorType):
@@ -233,14 +235,14 @@ def check(model: ir.Model) -> None:
 
 
 def tensor_inputs(model: ir.Model) -> list[ir.Value]:
-    """The inputs of the artefact: all but the optional ones of which nothing is known, which are taken as absent."""
+    """Return the inputs of the artefact, without optional inputs of unknown type, which are treated as absent."""
     return [v for v in model.graph.inputs if not isinstance(v.type, ir.OptionalType)]
 
 
 def model_function(model: ir.Model, store: Store) -> Callable[[Iterable[tf.Tensor]], list[tuple[str, tf.Tensor]]]:
-    """A function of `tensor_inputs`, in order, that emits the model into the graph that is current then.
+    """Return a function of `tensor_inputs`, in order, that emits the model into the current graph.
 
-    It returns outputs with their names; those of sequences one by one.
+    The function returns pairs of name and output; a sequence has a pair per element.
     """
 
     def function(inputs: Iterable[tf.Tensor]) -> list[tuple[str, tf.Tensor]]:

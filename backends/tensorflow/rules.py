@@ -1,6 +1,6 @@
 """The table of the TensorFlow backend: which ONNX operator becomes which TensorFlow computation.
 
-Inputs are TensorFlow's tensors or constants; `t` (`emit.py`) has what a rule may ask of them.
+Inputs are TensorFlow's tensors or constants; `t` (`emit.py`) answers questions about them.
 
 >>> import numpy as np
 >>> from convert.backends.tensorflow import onnx_op
@@ -25,6 +25,7 @@ from convert.rules.node_rules import NodeRules
 from convert.rules.onnx_schemas import operator_of
 
 __all__ = [
+    "CALIBRATED",
     "CHANNELS_LAST",
     "LITE",
     "channels_last",
@@ -35,21 +36,24 @@ __all__ = [
 ]
 
 LITE = "convert.lite"
-"""The domain of nodes that TensorFlow Lite has no built-in operator for, and other rules."""
+"""The domain of nodes that TensorFlow Lite has no built-in for; they have other rules."""
+
+CALIBRATED = "convert.calibrated"
+"""The metadata key of nodes whose ranges TensorFlow Lite's converter is going to measure on samples."""
 
 
 def standard_operator(operator: str) -> str:
-    """A key of the table without the domains of this room."""
+    """Return a key of the table without the domains of this package."""
     return operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{LITE}::")
 
 
 def onnx_schema(operator: str) -> OpSchema | None:
-    """ONNX's own schema of a key of the table, which may be that of a channels-last node; None for others."""
+    """Return ONNX's schema for a key of the table, including channels-last nodes; None for others."""
     return onnx_schemas.onnx_schema(standard_operator(operator))
 
 
 def schema(operator: str) -> Schema | None:
-    """How a key of the table is called; see `convert.rules.onnx_schemas.schema`."""
+    """Return the schema for a key of the table, as `convert.rules.onnx_schemas.schema` does."""
     return onnx_schemas.schema(standard_operator(operator))
 
 
@@ -57,10 +61,10 @@ onnx_op = NodeRules("TensorFlow", schema=schema, runs_framework=True)
 
 
 def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
-    """Register a rule that takes its `data` inputs, and gives its `outputs`, channels-last.
+    """Register a rule whose `data` inputs and `outputs` are channels-last.
 
-    The rule serves the nodes that the layout pass has moved, and, between transposes, those that it could not see
-    (inside a subgraph, or of unknown rank).
+    The rule serves the nodes that the layout pass has moved. It also serves, between transposes, those that the pass
+    could not see (inside a subgraph, or of unknown rank).
     """
 
     def register(rule: Rule) -> Rule:

@@ -1,4 +1,4 @@
-"""Sequences and optionals while a model is emitted: known lists of tensors, or TensorFlow's own tensor lists."""
+"""Sequences and optionals during emission: known lists of tensors, or TensorFlow's tensor lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANY_SHAPE = -1
 
 @dataclass(frozen=True)
 class KnownSequence:
-    """A sequence of which the number of elements, and each of them, is known while tracing."""
+    """A sequence with a known number of elements, all of them known during tracing."""
 
     items: tuple[Any, ...]
     dtype: tf.DType
@@ -24,7 +24,7 @@ class KnownSequence:
 
 @dataclass(frozen=True)
 class TensorListSequence:
-    """A sequence that is put together when the model runs; `length` is known, or None."""
+    """A sequence that is built at run time; `length` is known, or None."""
 
     handle: tf.Tensor
     dtype: tf.DType
@@ -34,13 +34,13 @@ class TensorListSequence:
 
 @dataclass(frozen=True)
 class OptionalTensor:
-    """An optional; `value` is None where it is absent."""
+    """An optional; `value` is None if it is absent."""
 
     value: Any
 
 
 def to_tensor_list(value: KnownSequence | TensorListSequence) -> TensorListSequence:
-    """The sequence as a tensor list."""
+    """Return the sequence as a tensor list."""
     if isinstance(value, TensorListSequence):
         return value
     items = [tf.convert_to_tensor(x) for x in value.items]
@@ -52,14 +52,14 @@ def to_tensor_list(value: KnownSequence | TensorListSequence) -> TensorListSeque
 
 
 def length_of(value: KnownSequence | TensorListSequence) -> Any:
-    """The number of elements: a number, or an int32 scalar."""
+    """Return the number of elements: a number, or an int32 scalar."""
     if isinstance(value, KnownSequence):
         return len(value.items)
     return tf.raw_ops.TensorListLength(input_handle=value.handle) if value.length is None else value.length
 
 
 def element_at(value: TensorListSequence, index: Any) -> tf.Tensor:
-    """One element; `index` is an int32 scalar that counts from the start."""
+    """Return one element; `index` is an int32 scalar that counts from the start."""
     y = tf.raw_ops.TensorListGetItem(
         input_handle=value.handle, index=index, element_shape=_ANY_SHAPE, element_dtype=value.dtype
     )
@@ -70,7 +70,7 @@ def element_at(value: TensorListSequence, index: Any) -> tf.Tensor:
 def build_tensor_list(
     count: Any, make: Callable[[Any], Any], dtype: tf.DType, shape: tf.TensorShape
 ) -> TensorListSequence:
-    """A tensor list of `count` elements, each of which `make` gives for its place."""
+    """Return a tensor list of `count` elements; `make(i)` creates the i-th."""
     empty = tf.raw_ops.EmptyTensorList(element_shape=_ANY_SHAPE, max_num_elements=-1, element_dtype=dtype)
 
     def step(i: Any, handle: Any) -> Any:
@@ -81,12 +81,14 @@ def build_tensor_list(
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a value is no tensor."""
+    """Return whether a value is no tensor."""
     return isinstance(value, (KnownSequence, TensorListSequence, OptionalTensor))
 
 
 def named_tensors(name: str, value: Any) -> Iterator[tuple[str, tf.Tensor]]:
-    """The tensors of a graph output: elements of the sequence `y` are `y_0`, `y_1` …; an absent optional has none."""
+    """Yield the tensors of a graph output: the elements of a sequence `y` are `y_0`, `y_1` …; an absent optional has
+    none.
+    """
     if isinstance(value, OptionalTensor):
         if value.value is not None:
             yield from named_tensors(name, value.value)
@@ -106,7 +108,7 @@ def named_tensors(name: str, value: Any) -> Iterator[tuple[str, tf.Tensor]]:
 
 
 def join_values(a: Any, b: Any) -> Any:
-    """What stands for both of two branches' results: the same number of tensors, or a tensor list."""
+    """Return a common form for the results of two branches: the same number of tensors, or a tensor list."""
     if isinstance(a, OptionalTensor) and isinstance(b, OptionalTensor):
         if (a.value is None) != (b.value is None):
             raise Unsupported("an optional that one branch of If leaves empty")
@@ -123,7 +125,7 @@ def join_values(a: Any, b: Any) -> Any:
 
 
 def flat_tensors(value: Any, like: Any) -> list[tf.Tensor]:
-    """The tensors of `value` in the form of `like`."""
+    """Return the tensors of `value` in the form of `like`."""
     if isinstance(like, OptionalTensor):
         return [] if like.value is None else flat_tensors(value.value, like.value)
     if isinstance(like, KnownSequence):
@@ -134,7 +136,7 @@ def flat_tensors(value: Any, like: Any) -> list[tf.Tensor]:
 
 
 def rebuild_value(like: Any, flat: Sequence[tf.Tensor]) -> tuple[Any, Sequence[tf.Tensor]]:
-    """A value in the form of `like` from the first of `flat`, and the rest."""
+    """Rebuild a value in the form of `like` from the first tensors of `flat`; return it and the remaining tensors."""
     if isinstance(like, OptionalTensor):
         if like.value is None:
             return like, flat

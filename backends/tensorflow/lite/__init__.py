@@ -1,1 +1,1 @@
-"""Writes TensorFlow Lite files, through TensorFlow's converter in a process of its own."""
+"""Writes TensorFlow Lite files, with TensorFlow's converter in a separate process."""

@@ -1,4 +1,4 @@
-"""What keeps operators apart in a graph of TensorFlow, in the form of which nothing is left in TensorFlow Lite."""
+"""Keeps operators apart in a TensorFlow graph, by nodes that leave no trace in the TensorFlow Lite file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NAME = re.compile(rf"(.*/)?{KEPT_APART}(_\d+)?")
 def write_kept_apart_as_checks(definition: graph_pb2.GraphDef) -> None:
     """Change each ExpandDims and Squeeze of `kept_apart` into an EnsureShape that checks nothing, in place.
 
-    TensorFlow's optimizer does not look over that one either, and the converter removes it where it has a rank, while
-    it would write the two.
+    TensorFlow's optimizer does not look past an EnsureShape either. The converter removes an EnsureShape of known rank,
+    while it would write ExpandDims and Squeeze.
     """
     for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
         makers = {node.name: node for node in nodes}

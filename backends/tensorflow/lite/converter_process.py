@@ -1,6 +1,6 @@
 """The child that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …converter_process FOLDER PARENT`.
 
-Where a process is there that has imported TensorFlow, it is a fork of that one instead, which begins with `run`.
+If a process exists that has imported TensorFlow, the child is forked from it instead, and begins with `run`.
 """
 
 from __future__ import annotations
@@ -12,49 +12,138 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from convert.runners.sandbox import die_with_parent
+from convert.processes.sandbox import die_with_parent
 
 from .flatbuffer import repeated_bytes
 
+WEIGHTS_ALONE = "int8-weights"
+
 
 def run(arguments: Sequence[str]) -> None:
-    """`main`, in a fork that is given the folder as the only argument."""
+    """Call `main` in a forked process, which gets the folder as its only argument."""
     main(Path(arguments[0]))
 
 
 def main(folder: Path) -> None:
-    """Read `job.json` and `model/`, write `model.tflite` and `status.json`; no status means that this process died."""
+    """Read `job.json` and `model/`, write `model.tflite` and `status.json`. Without a status, this process has died."""
     import tensorflow as tf
+
+    from .end_dtypes import NotInSteps, set_end_dtypes
+    from .metadata import FileMetadata, add_metadata
+    from .stored_weights import store_weights
 
     job = json.loads((folder / "job.json").read_text())
     converter = _converter(folder)
-    # By default infinite constants become the largest number: another function, and nothing says so. In 8 bits they
-    # are out of range in any case.
+    # By default infinite constants become the largest number, without a message, which changes the function. In 8 bits
+    # they are out of range in any case.
     converter.canonicalizing_inf_as_min_max_float = bool(job["samples"])
     if job["dtype"] == "float16":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         converter.target_spec.supported_types = [tf.float16]
-    if job["quantize"] == "int8":
+    if job["quantize"] and job["quantize"] != WEIGHTS_ALONE:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         if job["samples"]:
             converter.representative_dataset = lambda: _samples(folder, job["samples"])
-    status: dict[str, Any] = {"problems": [], "error": ""}
+    if job["quantize"] == "int16x8":
+        kinds = tf.lite.OpsSet
+        converter.target_spec.supported_ops = [
+            kinds.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
+            kinds.TFLITE_BUILTINS,
+        ]
+    status: dict[str, Any] = {"problems": [], "error": "", "lost": []}
     try:
-        (folder / "model.tflite").write_bytes(converter.convert())
-    except Exception as error:  # of classes that are not public
+        by_hand = job["keep"] or job["method"] != "minmax"
+        written = _quantized_by_hand(converter, folder, job) if by_hand else converter.convert()
+        written = store_weights(written) if job["quantize"] == WEIGHTS_ALONE else written
+        data = _quantized(written, folder, job["quantized"])
+        data = data if job["io_dtype"] == "float32" else set_end_dtypes(data, job["io_dtype"])
+        data = add_metadata(data, FileMetadata.of(job["metadata"])) if job["metadata"] else data
+        (folder / "model.tflite").write_bytes(data)
+    except NotInSteps as error:
+        status["lost"] = list(error.args)
+    except Exception as error:  # these classes are not public
         status["problems"] = _problems(error)
-        status["error"] = " ".join(str(error).split())[:600]
+        status["error"] = " ".join(str(error).split())[:600] or type(error).__name__
     (folder / "status.part").write_text(json.dumps(status))
     (folder / "status.part").rename(folder / "status.json")
 
 
-def _converter(folder: Path) -> Any:
-    """TensorFlow's converter of SavedModels, without its first steps, and without its last where it serves nobody.
+def _quantized_by_hand(converter: Any, folder: Path, job: dict[str, Any]) -> bytes:
+    """Return the model quantized to int8 or int16x8, with calibration and quantization as separate steps.
 
-    The first load the graph into Python, for statistics and debug information, and with what follows take 18 bytes of
-    memory for each byte of weights; without them it is half. The last takes the file apart into objects of Python,
-    twice, and writes it anew with one buffer for those of equal content: as long as the conversion itself where the
-    graph is large.
+    This allows ranges other than minimum and maximum (`job["method"]`), and nodes that stay in float (`job["keep"]`).
+    """
+    from tensorflow.lite.python.convert import mlir_quantize
+    from tensorflow.lite.toco import types_pb2
+
+    from .calibrated_ranges import choose_ranges
+    from .file_objects import LiteFile
+
+    converter._experimental_calibrate_only = True
+    file, wide = LiteFile(converter.convert()), job["quantize"] == "int16x8"
+    if job["method"] != "minmax":
+        samples = (sample for _, sample in _samples(folder, job["samples"]))
+        choose_ranges(file, samples, job["method"])
+    kept = _keep_in_floats(file, job["keep"])
+    kind = types_pb2.QUANTIZED_INT16 if wide else types_pb2.QUANTIZED_INT8
+    quantized: bytes = mlir_quantize(file.packed(), inference_type=kind, denylisted_nodes=kept)
+    return quantized
+
+
+def _keep_in_floats(file: Any, scopes: Sequence[str]) -> set[str]:
+    """Return the tensors that nodes in these scopes compute, and the operators that move their results.
+
+    The ranges of these tensors are removed. Otherwise the converter gives joined tensors a common scale, even if it
+    leaves the operator that joins them in floats.
+    """
+    from .kernel_rules import MOVING
+
+    kept = set()
+    for graph in file.model.subgraphs:
+        floats: set[int] = set()
+        for operator in graph.operators:
+            outputs = list(map(int, operator.outputs))
+            named = [part for t in outputs for part in graph.tensors[t].name.decode().split(";")]
+            moved = file.name(operator) in MOVING and floats & set(map(int, operator.inputs))
+            if moved or any(_is_of(name, scopes) for name in named):
+                floats.update(outputs)
+        for tensor in floats:
+            kept.add(graph.tensors[tensor].name.decode())
+            graph.tensors[tensor].quantization = None
+    return kept
+
+
+def _is_of(name: str, scopes: Sequence[str]) -> bool:
+    """Return whether an operation is in one of some scopes, given relative to the scope of the whole model."""
+    return any(f"/{scope}/" in f"/{name.partition(':')[0]}/" for scope in scopes)
+
+
+def _quantized(data: bytes, folder: Path, parts: dict[str, Any]) -> bytes:
+    """Return the file with the quantized parts of the model as integers."""
+    if parts["integers"]:
+        from .stored_weights import store_integers
+
+        data = store_integers(data)
+    if not parts["marks"] and not parts["weights"]:
+        return data
+    from convert.processes.arrays import load_arrays
+
+    from .kernels import quantize_file
+    from .steps import Steps
+    from .weights import KnownWeights
+
+    weights = KnownWeights([load_arrays(folder / f"weight{n}") for n in range(parts["weights"])])
+    return quantize_file(data, [Steps(**mark) for mark in parts["marks"]], weights, parts)
+
+
+def _converter(folder: Path) -> Any:
+    """Return TensorFlow's converter of SavedModels without its first steps, and without its last step if nothing needs
+    it.
+
+    The first steps load the graph into Python for statistics and debug information. With the steps after them, they
+    take 18 bytes of memory for each byte of weights; without them it is half. The last step unpacks the file into
+    Python objects twice, and writes it again with one buffer for all constants of equal content. For a large graph it
+    takes as long as the conversion itself.
     """
     from tensorflow.core.framework import graph_pb2
     from tensorflow.lite.python import lite
@@ -77,16 +166,16 @@ _WORTH_SHARING = 0.001
 
 
 def _samples(folder: Path, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    from convert.runners.arrays import load_arrays
+    from convert.processes.arrays import load_arrays
 
     for i in range(count):
         yield "serving_default", load_arrays(folder / f"sample{i}")
 
 
 def _problems(error: Exception) -> list[dict[str, str]]:
-    """Operators that could not be expressed, and the operations that were such.
+    """Return the operators that could not be expressed, each with an operation that uses it.
 
-    What the error collects is one operation for each operator; all of them are in its text.
+    The error has one operation for each operator; its text names all of them.
     """
     found: dict[tuple[str, str], None] = {}
     for line in str(error).splitlines():
@@ -103,7 +192,7 @@ def _problems(error: Exception) -> list[dict[str, str]]:
 
 
 _LINE = re.compile(r"loc\((?P<place>.*)\): '(?P<operator>[\w.]+)' op is neither a custom op nor a flex op")
-# What was fused is written as a list of its type and its name.
+# A fused operation is written as a list of its type and its name.
 _NAME = re.compile(r'(?:fused\["[^"]*", |callsite\(|loc\()"([^"]+)"')
 
 

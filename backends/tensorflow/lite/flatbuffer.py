@@ -1,8 +1,7 @@
-"""Puts the inputs and outputs of a TensorFlow Lite model in the model's order, in the file's bytes as they are, and
-tells how much of a file is there twice.
+"""Orders the inputs and outputs of a TensorFlow Lite model as in the source, in place, and measures repeated buffers.
 
-TensorFlow's converter goes through protocol buffer maps, which have no order. The vectors in question hold numbers and
-relative offsets, so that a permutation moves nothing else.
+TensorFlow's converter uses protocol buffer maps, which have no order. The vectors in question hold numbers and relative
+offsets, so a permutation moves nothing else.
 """
 
 from __future__ import annotations
@@ -13,15 +12,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Fields of the tables in TensorFlow Lite's schema (schema.fbs), by their place.
+# Fields of the tables in TensorFlow Lite's schema (schema.fbs), by their index.
 _MODEL_SUBGRAPHS, _MODEL_BUFFERS, _MODEL_SIGNATURES = 2, 4, 7
 _BUFFER_DATA = 0
-_ENDS = ((1, 0), (2, 1))  # inputs and outputs, in a SubGraph and in a SignatureDef
+_ENDS = ((1, 0), (2, 1))  # the fields inputs and outputs, in a SubGraph and in a SignatureDef
 _MAP_NAME, _MAP_TENSOR, _SIGNATURE_SUBGRAPH = 0, 1, 4
 
 
 def set_signature_order(data: bytearray, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Order the ends of the one signature in `data`, and of the subgraph that it calls, as the names are."""
+    """Sort the inputs and outputs of the only signature in `data`, and of the subgraph that it calls, in the order of
+    the given names.
+    """
     root = _Table(data, struct.unpack_from("<I", data, 0)[0])
     (signature,) = root.tables(_MODEL_SIGNATURES)
     subgraph = root.tables(_MODEL_SUBGRAPHS)[signature.number(_SIGNATURE_SUBGRAPH, "<I")]
@@ -30,7 +31,7 @@ def set_signature_order(data: bytearray, inputs: Sequence[str], outputs: Sequenc
 
 
 def repeated_bytes(data: bytes) -> int:
-    """How many bytes of the buffers of a model are those of others that come before."""
+    """Return how many bytes of a model's buffers repeat an earlier buffer."""
     root = _Table(data, struct.unpack_from("<I", data, 0)[0])
     by_size: dict[int, list[int]] = defaultdict(list)
     for buffer in root.tables(_MODEL_BUFFERS):
@@ -46,25 +47,25 @@ def repeated_bytes(data: bytes) -> int:
 
 
 def _set_order(signature: _Table, of_signature: int, subgraph: _Table, of_subgraph: int, names: Sequence[str]) -> None:
-    """Order one vector of the signature, and the one of the subgraph that it stands for, as the names are."""
+    """Sort one vector of the signature, and the matching vector of the subgraph, in the order of the names."""
     maps = {entry.text(_MAP_NAME): entry for entry in signature.tables(of_signature)}
     ordered = [maps[name] for name in names]
     signature.place(of_signature, lambda i, at: ordered[i].start - at)
     tensors = [entry.number(_MAP_TENSOR, "<I") for entry in ordered]
     found = subgraph.numbers(of_subgraph)
-    # One tensor may be several outputs of the signature, and may be listed once in the subgraph.
+    # A tensor may be several outputs of the signature, and still be listed once in the subgraph.
     wanted = tensors if sorted(tensors) == sorted(found) else sorted(found, key=tensors.index)
     subgraph.place(of_subgraph, lambda i, at: wanted[i])
 
 
 class _Table:
-    """A table of a flatbuffer that starts at a byte of `data`."""
+    """A flatbuffer table that starts at a given byte of `data`."""
 
     def __init__(self, data: Any, start: int) -> None:
         self.data, self.start = data, start
 
     def number(self, field: int, form: str) -> int:
-        """A scalar field; 0, the default of all that are read here, where it is left out."""
+        """Return a scalar field; 0 if it is left out, which is the default of all fields read here."""
         at = self._field(field)
         return struct.unpack_from(form, self.data, at)[0] if at else 0
 
@@ -94,7 +95,7 @@ class _Table:
         return self.start + offset if offset else 0
 
     def vector(self, field: int) -> tuple[int, int]:
-        """Where the entries of a vector (or the bytes of a string) start, and how many there are."""
+        """Return where the entries of a vector (or the bytes of a string) start, and how many there are."""
         at = self._field(field)
         if not at:
             return 0, 0

@@ -1,4 +1,4 @@
-"""Forms that TensorFlow's converter to TensorFlow Lite fuses wrongly, written otherwise."""
+"""Rewrites operators that TensorFlow's converter to TensorFlow Lite would fuse wrongly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from convert.graph.values import nodes_of
 
 
 def give_transposed_convolutions_a_bias(model: ir.Model) -> bool:
-    """A bias of zeros for transposed convolutions that have none; whether there is any.
+    """Add a bias of zeros to each transposed convolution without a bias; return whether there was one.
 
-    The converter takes what is added to the result for the bias, a single number too: TRANSPOSE_CONV, which looks for
-    one for each channel, then fails or reads what lies behind it. Zeros of one sign it would take away.
+    The converter takes any term added to the result for the bias, even a single number. TRANSPOSE_CONV expects one
+    number per channel, so it fails or reads past the end. Zeros that are all of one sign would be removed by the
+    converter.
     """
     modified = False
     for node in [n for n in nodes_of(model.graph) if n.op_type == "ConvTranspose"]:

@@ -1,6 +1,6 @@
 """Writes TensorFlow Lite models: our rules emit the graph, TensorFlow's converter encodes its operators.
 
-The converter runs in a child process, because some graphs end it, and what it prints is not for the user.
+The converter runs in a child process, because some graphs crash it, and its output is not meant for the user.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -27,28 +28,36 @@ from convert.graph import location_of, register_initializer
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
 from convert.interpreter import module_command
+from convert.legalize.unroll_loops import unroll_loops
 from convert.nearest import saving_hint
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.passes import run_passes
 from convert.passes.narrow_products import narrow_products
 from convert.passes.size_checks import write_size_checks_as_reshapes
-from convert.report import Report
-from convert.runners.arrays import save_arrays
-from convert.runners.fork_client import Child, fork
-from convert.runners.warm import address_of
+from convert.processes.arrays import save_arrays
+from convert.processes.fork_client import Child, fork
+from convert.processes.warm import address_of
+from convert.request.calibration import parse_method
+from convert.request.options import Options
+from convert.request.storage import CALIBRATION_METHOD, IO_DTYPE, KEEP_FLOAT
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..constants import scope_name
 from ..emit import check, dtype_and_shape, tensor_inputs
 from ..passes.legalize import legalize
-from ..rules import LITE, onnx_op, standard_operator
+from ..rules import CALIBRATED, LITE, onnx_op, standard_operator
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
 from .apart import write_kept_apart_as_checks
+from .described_ends import described_ends
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
 from .gaps import WRITTEN_OUT
+from .halves import halves_of, has_half_weights, narrow_ends, widen_halves
+from .integer_products import find_integer_products
+from .marks import QuantizedParts, mark_quantized
+from .pools import split_pools
 
 _HINT = (
     "TensorFlow Lite's built-in operators are fewer than TensorFlow's, and its runtime here has no others; "
@@ -60,11 +69,22 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
     """Write a `.tflite` with one signature, `serving_default`, whose inputs and outputs are the model's.
 
     `options.dtype` "float16" stores weights in float16. `options.quantize` "int8" stores them in 8 bits, and with
-    `options.calibrate`, arrays of samples by input name, activations too; inputs and outputs keep their dtypes.
+    `options.calibrate`, arrays of samples by input name, activations too; "int8-weights" stores weights in 8 bits and
+    computes in float32, "int16x8" has activations in 16 bits. Inputs and outputs keep their dtypes.
 
     Raises `Unsupported` with every node that the built-in operators of TensorFlow Lite cannot express, `ResourceLimit`
     for 2 GiB or more.
     """
+    if halves := halves_of(model):
+        report.note(
+            f"{' and '.join(halves)} of the source becomes float32, which TensorFlow Lite computes in",
+            code="wider-dtype",
+        )
+    if options.quantize == "int16x8":
+        report.note(
+            "activations in 16 bits are verified as if they had 8: compare the accuracy on your own data",
+            code="wide-bound",
+        )
     with scratch_folder() as folder:
         inputs, outputs = prepare_job(model, folder, options)
         _run_converter(folder)
@@ -72,7 +92,7 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
 
 
 def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[str], list[str]]:
-    """Put the job of the child process into `folder`; returns what the inputs and outputs are called."""
+    """Write the job of the child process into `folder`; return the names of inputs and outputs."""
 
     def choose_builtins(model: ir.Model) -> bool:
         return prefer_builtins(model, calibrated=bool(options.calibrate)) | keep_shapes_of_branches(model)
@@ -80,9 +100,23 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     def reshape_to_check(model: ir.Model) -> bool:
         return write_size_checks_as_reshapes(model, by_dims=True)
 
+    def cast_ends(model: ir.Model) -> bool:
+        return narrow_ends(model, narrow)
+
+    narrow: list[str] = []
+    if halves_of(model):
+        if not (options.dtype or options.quantize) and has_half_weights(model):
+            options = replace(options, dtype="float16")
+        narrow = widen_halves(model)
+    run_passes(model, (find_integer_products,), options.dump_passes)
+    quantized = QuantizedParts() if options.dtype or options.quantize else mark_quantized(model)
+    # The calibrator ends the process at loops of fixed sizes that read a row by their counter (TensorFlow 2.21).
+    run_passes(model, (split_pools, *((unroll_loops,) if options.calibrate else ())), options.dump_passes)
     legalize(model, options.dump_passes, WRITTEN_OUT)
     passes = narrow_products, reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias
     run_passes(model, passes, options.dump_passes)
+    if narrow:
+        run_passes(model, (cast_ends,), options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     write_kept_apart_as_checks(definition)
@@ -101,20 +135,33 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     for sample in calibration_samples(model, options.calibrate):
         save_arrays(folder / f"sample{count}", sample)
         count += 1
-    job = {"dtype": options.dtype, "quantize": options.quantize, "samples": count}
+    job = {"dtype": options.dtype, "quantize": options.quantize, "samples": count, "quantized": quantized.save(folder)}
+    job["io_dtype"], job["keep"] = IO_DTYPE.of(options), _kept_names(model, options)
+    job["method"] = _calibration_method(options)
+    job["metadata"] = described_ends(model, [real for real, _ in inputs], [real for real, _ in outputs], options)
     (folder / "job.json").write_text(json.dumps(job))
     return [real for real, _ in inputs], [real for real, _ in outputs]
 
 
 def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> bytearray:
-    """The flatbuffer that the child process left in `folder`, its ends in order. Raises as `write_tflite` does."""
+    """Return the flatbuffer that the child process wrote to `folder`, with inputs and outputs in order. Raises as
+    `write_tflite` does.
+    """
     status = json.loads((folder / "status.json").read_text())
     if "tensor list" in status["error"]:
         raise Unsupported(problems=_list_problems(model), hint=_HINT)
+    if status["lost"]:
+        raise Unsupported(
+            f"no integers for {', '.join(status['lost'])}: operators on real numbers read or give them",
+            hint="quantize the model (--quantize int8 --calibrate), or leave out --io-dtype",
+        )
     if status["problems"]:
         raise Unsupported(problems=_problems(status["problems"], model), hint=_HINT)
     if status["error"]:
-        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite refused the graph: {status['error']}")
+        log = folder / "log"
+        logged = re.findall(r"error: (.*)", log.read_text(errors="replace")) if log.exists() else []
+        why = " | ".join([status["error"], *logged[-1:]])
+        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite refused the graph: {why}")
     file = folder / "model.tflite"
     data = bytearray(file.stat().st_size)
     with open(file, "rb") as stream:
@@ -124,9 +171,9 @@ def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], output
 
 
 def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
-    """Give float32 nodes, and those of `_OF_EVERY_DTYPE`, the domain of their rules for TensorFlow Lite, if any.
+    """Give float32 nodes, and those of `_OF_EVERY_DTYPE`, the domain of their TensorFlow Lite rules, if there are any.
 
-    calibrated: activations will be in 8 bits.
+    calibrated: activations will be stored in 8 bits.
     """
     modified = False
     for node in nodes_of(model.graph):
@@ -136,6 +183,8 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
         floats = first is not None and first.dtype == ir.DataType.FLOAT
         if better and (floats or node.op_type in _OF_EVERY_DTYPE):
             node.domain, modified = LITE, True
+            if calibrated:
+                node.metadata_props[CALIBRATED] = "1"
     return modified
 
 
@@ -146,10 +195,10 @@ _OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "ConvInteger", "Div", "Loop", "MatM
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:
-    """Take the maximum of each integer that a branch of If gives and the least one; whether there is any.
+    """Take the maximum of each integer that an If branch returns and the least integer; return whether there was one.
 
-    TensorFlow Lite computes shapes before it runs, and its If copies other bytes for a result that is one (LiteRT 2.3:
-    garbage, or an end of the process).
+    The maximum changes no value. TensorFlow Lite computes shapes before it runs, and its If copies wrong bytes for such
+    a result (LiteRT 2.3: garbage, or a crash of the process).
     """
     modified = False
     for node in [n for n in nodes_of(model.graph) if n.op_type == "If" and not n.domain]:
@@ -169,17 +218,70 @@ def keep_shapes_of_branches(model: ir.Model) -> bool:
     return modified
 
 
+_OF_CALIBRATED = (CALIBRATION_METHOD.name, IO_DTYPE.name, KEEP_FLOAT.name)
+"""Options that need the samples of a calibration."""
+
+
 def check_tflite(model: ir.Model, options: Options) -> None:
-    """Raise `Unsupported` with every node that `write_tflite` could not express: it is tried out, and changed."""
+    """Raise `Unsupported` with every node that `write_tflite` could not express. The model is changed, because writing
+    it is tried.
+    """
     with scratch_folder() as folder:
-        plain = replace(options, dtype="", quantize="", calibrate={})
+        others = {k: v for k, v in options.extra.items() if k not in _OF_CALIBRATED}
+        plain = replace(options, dtype="", quantize="", calibrate={}, extra=others)
         write_tflite(model, folder / "model.tflite", plain, Report("check"))
 
 
-def calibration_samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:
-    """Calibration data, one set of inputs at a time: along a dynamic leading dim, or along one that inputs do not have.
+def _kept_names(model: ir.Model, options: Options) -> list[str]:
+    return kept_in_floats(model, KEEP_FLOAT.of(options), calibrated=bool(options.calibrate))
 
-    Raises `UsageError` for arrays that are not the model's inputs.
+
+def _calibration_method(options: Options) -> str:
+    """Return the name of the way to choose ranges. Raises `UsageError` for an unknown one, and if nothing is
+    calibrated.
+    """
+    method = CALIBRATION_METHOD.of(options)
+    if not parse_method(method).is_plain and not options.calibrate:
+        raise UsageError("--calibration-method without samples", hint="give samples with --calibrate")
+    if not parse_method(method).is_plain and options.quantize == "int16x8":
+        raise UsageError(
+            f"--calibration-method {method} is for 8 bits: in 16, ranges hold all samples",
+            hint="leave it out, or quantize to int8",
+        )
+    return method
+
+
+def kept_in_floats(model: ir.Model, wanted: str, *, calibrated: bool) -> list[str]:
+    """Return the scopes of the nodes that should stay in floats, given by name, glob or operator.
+
+    Raises `UsageError` if nothing matches, and if nothing is calibrated.
+    """
+    nodes, found = list(nodes_of(model.graph)), []
+    if wanted and not calibrated:
+        raise UsageError("--keep-float without ranges for the others", hint="give samples with --calibrate")
+    for pattern in filter(None, (part.strip() for part in wanted.split(","))):
+        called = [
+            node
+            for node in nodes
+            if node.op_type == pattern
+            or any(fnmatchcase(str(name), pattern) for name in (node.name, *(v.name for v in node.outputs)))
+        ]
+        if not called:
+            operators = ", ".join(sorted({node.op_type for node in nodes}))
+            raise UsageError(
+                f"--keep-float {pattern}: no node or operator is called so", hint=f"operators: {operators}"
+            )
+        found += [scope_name(node.name or node.op_type) for node in called]
+        # In the file, the node that computes an output has the name of the output.
+        found += [scope_name(str(v.name)) for node in called for v in node.outputs if v.is_graph_output()]
+    return found
+
+
+def calibration_samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:
+    """Yield calibration data, one set of inputs at a time, along a dynamic leading dim or along a dim that the inputs
+    lack.
+
+    Raises `UsageError` for arrays that do not match the model's inputs.
     """
     if not arrays:
         return
@@ -203,15 +305,18 @@ def _split_samples(value: ir.Value, array: np.ndarray) -> Sequence[np.ndarray]:
         return [array[i : i + 1] for i in range(len(array))]
     if shape.is_compatible_with(array.shape):
         return [array]
+    batch = shape[0] if shape.rank else None
+    if batch and shape[1:].is_compatible_with(array.shape[1:]) and not len(array) % batch:
+        return [array[i : i + batch] for i in range(0, len(array), batch)]
     raise UsageError(f"the calibration data for {value.name!r} has shape {list(array.shape)}, and the input {shape}")
 
 
-# Fields of SavedModel: its version, 1, and its graphs; of MetaGraphDef: the graph, which is the most of it by far.
+# Fields of SavedModel: its version (1), and its graphs. Field of MetaGraphDef: the graph, by far the largest part.
 _VERSION, _META_GRAPH, _GRAPH = b"\x08\x01", 2, 2
 
 
 def _meta_graph(definition: Any, model: ir.Model, inputs: Names, outputs: Names) -> meta_graph_pb2.MetaGraphDef:
-    """What a SavedModel of TensorFlow 1, which keeps every name, says beside its graph."""
+    """Return the parts of a TensorFlow 1 SavedModel, which keeps every name, except its graph."""
     meta = meta_graph_pb2.MetaGraphDef()
     meta.meta_info_def.tags.append("serve")
     signature = meta.signature_def[SIGNATURE]
@@ -249,11 +354,13 @@ def _run_converter(folder: Path) -> None:
     if not (folder / "status.json").exists():
         tail = (folder / "log").read_text(errors="replace").strip().splitlines()[-3:]
         how = f"exit code {code}: {' | '.join(tail)}"
-        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite died with {how}")
+        loops = "of fixed sizes and loops: leave the batch size open, or store weights alone (--quantize int8-weights)"
+        hint = f"its calibrator is known to die of graphs {loops}" if (folder / "sample0").exists() else ""
+        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite died with {how}", hint=hint)
 
 
 def _problems(entries: Sequence[Mapping[str, str]], model: ir.Model) -> list[Problem]:
-    """What the converter could not express, by the nodes of the model whose rules emitted it."""
+    """Return the operators that the converter could not express, by the nodes of the model whose rules emitted them."""
     scopes = {scope_name(node.name or node.op_type): node for node in nodes_of(model.graph)}
     found: dict[tuple[str, str], set[str]] = {}
     places: dict[tuple[str, str], Location] = {}
@@ -271,14 +378,18 @@ def _problems(entries: Sequence[Mapping[str, str]], model: ir.Model) -> list[Pro
 
 
 def _list_problems(model: ir.Model) -> list[Problem]:
-    """The nodes that collect results in lists of tensors, of which the converter does not say which it means."""
+    """Return the nodes that collect results in lists of tensors, because the converter does not say which of them it
+    rejects.
+    """
     why = "TensorFlow Lite has no list of tensors for the results that it collects, of dims not known before"
     found = [location_of(n) for n in nodes_of(model.graph) if n.op_type in _COLLECTING and _collects(n)]
     return [Problem(at=replace(at, operator=standard_operator(at.operator)), why=why) for at in found] or [Problem(why)]
 
 
 def _collects(node: ir.Node) -> bool:
-    """Whether a Loop has more outputs than it carries, or sequences among them; any other operator."""
+    """Return whether a Loop has more outputs than carried values, or sequences among them. Other operators count as
+    collecting.
+    """
     sequences = any(isinstance(v.type, ir.SequenceType) for v in node.outputs)
     return node.op_type != "Loop" or sequences or len(node.outputs) > len(node.inputs) - 2
 
@@ -287,12 +398,12 @@ _COLLECTING = ("Loop", "Scan", "SequenceMap", "NonMaxSuppression", "LSTM", "GRU"
 
 
 def _owning_node(name: str, scopes: Mapping[str, ir.Node]) -> ir.Node | None:
-    """The node with the longest name among those that are a scope of the operation's."""
+    """Return the node with the longest name among those whose scope contains the operation."""
     parts = name.split("/")
     for end in range(len(parts), 0, -1):
         for start in range(end):
             node = scopes.get("/".join(parts[start:end]))
             if node is not None:
                 return node
-    # Of nodes without a name, TensorFlow counts those of one operator.
+    # TensorFlow numbers nodes without a name by operator.
     return next((scopes[plain] for part in parts if (plain := re.sub(r"_\d+$", "", part)) in scopes), None)

@@ -1,4 +1,4 @@
-"""The rules of the TensorFlow backend, one module a topic; importing this package fills the table `rules.onnx_op`."""
+"""Rules of the TensorFlow backend, one module per topic. Importing this package fills `rules.onnx_op`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations, element by element, and the softmax family."""
+"""Element-wise activations and the softmax family."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sums import halves_in_float32
 
 
 def scalar_like(x: tf.Tensor, value: float) -> tf.Tensor:
-    """`value` in the dtype of `x`."""
+    """Return `value` in the dtype of `x`."""
     return tf.constant(value, x.dtype)
 
 
@@ -28,11 +28,13 @@ def relu(t, x):
 
 @onnx_op("LeakyRelu")
 def leaky_relu(t, x, *, alpha):
-    return tf.nn.leaky_relu(_apart_from_swish(t, x), alpha)
+    return tf.nn.leaky_relu(_prevent_swish_fusion(t, x), alpha)
 
 
-def _apart_from_swish(t: Emitter, x: tf.Tensor) -> tf.Tensor:
-    """x, not to be fused with a convolution, its bias and a Swish: oneDNN has no kernel with a fourth (2.21)."""
+def _prevent_swish_fusion(t: Emitter, x: tf.Tensor) -> tf.Tensor:
+    """Return x in a form that is not fused with a convolution, its bias and a Swish. oneDNN has no kernel with a fourth
+    operator (TensorFlow 2.21).
+    """
     maker = t.node.inputs[0].producer() if t.node is not None and t.node.inputs[0] is not None else None
     return kept_apart(x) if maker is not None and maker.op_type in ("Mul", "Swish") else x
 
@@ -58,7 +60,7 @@ def shrink(t, x, *, bias, lambd):
 
 
 def negative_exponential(x: tf.Tensor) -> tf.Tensor:
-    """exp(x) − 1 where x is negative, 0 elsewhere; no overflow, in the gradient neither."""
+    """Return exp(x) − 1 for negative x, 0 elsewhere; neither the value nor the gradient overflows."""
     return tf.math.expm1(tf.minimum(x, scalar_like(x, 0)))
 
 
@@ -85,7 +87,7 @@ def gelu(t, x, *, approximate):
         raise Unsupported(f"Gelu has no approximation {approximate!r}")
     if x.dtype != tf.float64:
         return tf.nn.gelu(x, approximate=approximate == "tanh")
-    # tf.nn.gelu holds its numbers in float32, whatever it computes in.
+    # tf.nn.gelu holds its constants in float32, in all dtypes.
     if approximate == "tanh":
         inner = scalar_like(x, math.sqrt(2 / math.pi)) * (x + scalar_like(x, 0.044715) * x * x * x)
         return scalar_like(x, 0.5) * x * (scalar_like(x, 1) + tf.tanh(inner))
@@ -99,9 +101,9 @@ def softplus(t, x):
 
 @onnx_op("Mish")
 def mish(t, x):
-    """x·tanh(log(1 + eˣ)), where the tangent is n / (n + 2) of n = eˣ(eˣ + 2), and 1 from 20 on (in float16 from 5).
+    """x·tanh(log(1 + eˣ)), with the tanh as n / (n + 2) for n = eˣ(eˣ + 2), and 1 from 20 on (5 in float16).
 
-    As it is written, oneDNN takes it for its own kernel, which is off by 1e-6 where the result is next to 0.
+    oneDNN replaces the literal form by its own kernel, which has an error of 1e-6 where the result is near 0.
     """
     power = tf.exp(tf.minimum(x, scalar_like(x, 5 if x.dtype == tf.float16 else 20)))
     share = tf.multiply(power, power + scalar_like(x, 2))
@@ -126,12 +128,12 @@ def hard_swish(t, x):
 
 @onnx_op("Clip", f"{LITE}::Clip")
 def clip(t, x, low, high):
-    """A bound that is not given is the largest finite number, so ONNX's schema says: infinities become that.
+    """Clip-13. A missing bound is the largest finite number by ONNX's schema, so infinities are clipped to it.
 
-    Not in TensorFlow Lite, where a bound like that would be the scale of numbers in 8 bits.
+    In TensorFlow Lite the missing bound is left out, because it would determine the scale of 8-bit numbers.
     """
     if x.dtype.is_floating and t.static(low) == 0 and t.static(high) == 6:
-        return tf.nn.relu6(x)  # which TensorFlow fuses with the convolution before it
+        return tf.nn.relu6(x)  # TensorFlow fuses this operator with the convolution before it
     if x.dtype.is_floating and t.node.domain != LITE:
         low = x.dtype.min if low is None else low
         high = x.dtype.max if high is None else high
@@ -159,7 +161,9 @@ def log_softmax(t, x, *, axis):
 
 
 def _in_few_dims(t: Any, x: tf.Tensor, axis: int, function: Callable[[tf.Tensor, int], tf.Tensor]) -> tf.Tensor:
-    """`function` along an axis: of more than five dims, which oneDNN's kernel does not take, with the others as two."""
+    """Apply `function` along an axis; with more than five dims, which oneDNN's kernel lacks, merge the others into
+    two.
+    """
     if (x.shape.rank or 0) <= 5:
         return function(x, axis)
     dims, axis = t.dims(x), axis % x.shape.rank

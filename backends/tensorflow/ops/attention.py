@@ -59,14 +59,15 @@ def attention(
     if bias is not None:
         shown = scores + bias if qk_matmul_output_mode == 2 else shown
         if attn_mask is not None or nonpad_kv_seqlen is not None or left_window_size >= 0 or right_window_size >= 0:
-            # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
+            # A query that may not attend to any key gives zeros. Avoid NaN as an intermediate, which would stay in
+            # gradients.
             nothing = tf.equal(tf.reduce_max(bias, -1, keepdims=True), tf.constant(MINUS_INFINITY, bias.dtype))
             bias = tf.where(nothing, tf.zeros([], bias.dtype), bias)
         scores = scores + bias
     weights = probabilities(scores, softmax_precision)
     weights = weights if nothing is None else tf.where(nothing, tf.zeros([], weights.dtype), weights)
     shown = weights if qk_matmul_output_mode == 3 else shown
-    # Values may be of another dtype than queries and keys; the result is of the queries'.
+    # Values may have another dtype than queries and keys; the result has the dtype of the queries.
     y = matrix_product(weights, tf.cast(repeat_heads(t, v, q), q.dtype))
     if flat:
         n, h, s, d = t.shape(y)
@@ -75,7 +76,9 @@ def attention(
 
 
 def scaled_products(q: tf.Tensor, k: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
-    """Scaled products of queries and keys; in half precision both are scaled, so that nothing overflows."""
+    """Return scaled products of queries and keys. In half precision both are scaled first, so that nothing
+    overflows.
+    """
     if q.dtype.size >= 4:
         return tf.matmul(tf.multiply(q, tf.cast(scale, q.dtype)), k, transpose_b=True)
     half = tf.cast(tf.sqrt(scale), q.dtype)
@@ -83,7 +86,7 @@ def scaled_products(q: tf.Tensor, k: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
 
 
 def split_heads(t: Emitter, x: tf.Tensor, count: int | None) -> tf.Tensor:
-    """[batch, sequence, heads · size] to [batch, heads, sequence, size]."""
+    """Reshape [batch, sequence, heads · size] to [batch, heads, sequence, size]."""
     if count is None:
         raise Unsupported("Attention of rank 3 without the number of heads")
     n, s, width = t.shape(x)
@@ -91,7 +94,7 @@ def split_heads(t: Emitter, x: tf.Tensor, count: int | None) -> tf.Tensor:
 
 
 def repeat_heads(t: Emitter, x: tf.Tensor, q: tf.Tensor) -> tf.Tensor:
-    """Keys or values repeated so that each head of the queries has its own."""
+    """Repeat keys or values so that each query head has its own."""
     own, wanted = t.shape(x)[1], t.shape(q)[1]
     if isinstance(own, int) and isinstance(wanted, int) and own == wanted:
         return x
@@ -99,7 +102,7 @@ def repeat_heads(t: Emitter, x: tf.Tensor, q: tf.Tensor) -> tf.Tensor:
 
 
 def scale_of(t: Emitter, q: tf.Tensor, scale: float | None) -> tf.Tensor:
-    """The given scale, or 1 / sqrt(size of a head)."""
+    """Return the given scale, or 1 / sqrt(size of a head)."""
     kind = tf.float64 if q.dtype == tf.float64 else tf.float32
     if scale is not None:
         return tf.constant(scale, kind)
@@ -118,7 +121,7 @@ def attention_bias(
     left: int,
     right: int,
 ) -> tf.Tensor | None:
-    """What is added to the scores: the mask, and −inf wherever a query may not attend to a key. None: nothing."""
+    """Return the mask plus −inf wherever a query may not attend to a key; None if nothing is masked."""
     rows, columns = t.shape(q)[2], t.shape(k)[2]
     bias = None if mask is None else mask_to_bias(t, q, mask, columns, lengths is None)
     place = tf.range(rows)[:, None] + offset
@@ -139,9 +142,9 @@ def attention_bias(
 
 
 def mask_to_bias(t: Emitter, q: tf.Tensor, mask: tf.Tensor, columns: Dim, broadcasts: bool) -> tf.Tensor:
-    """A mask as numbers to add; one that is too short forbids the keys beyond its end.
+    """Return a mask as numbers to add; keys beyond the end of a shorter mask are masked.
 
-    broadcasts: whether one of a single key is for all of them, as in Attention-23.
+    broadcasts: a mask for a single key applies to all keys, as in Attention-23.
     """
     if mask.dtype == tf.bool:
         mask = tf.where(mask, tf.zeros([], q.dtype), tf.constant(MINUS_INFINITY, q.dtype))
@@ -158,7 +161,7 @@ def mask_to_bias(t: Emitter, q: tf.Tensor, mask: tf.Tensor, columns: Dim, broadc
 
 
 def probabilities(scores: tf.Tensor, precision: int | None) -> tf.Tensor:
-    """Softmax over the keys, in the dtype that was asked for."""
+    """Return the softmax over the keys, computed in the given precision."""
     kind = scores.dtype if precision is None else tf_dtype(ir.DataType(precision))
     return tf.cast(softmax(None, tf.cast(scores, kind), axis=-1), scores.dtype)
 

@@ -1,4 +1,4 @@
-"""Operators of two or more tensors, element by element, with broadcasting."""
+"""Element-wise operators of two or more tensors, with broadcasting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..rules import LITE, onnx_op
 
 
 def binary_rule(name: str) -> Callable[..., tf.Tensor]:
-    """The rule that calls `tf.<name>` on two inputs."""
+    """Return the rule that calls `tf.<name>` on two inputs."""
     function: Any = tf
     for part in name.split("."):
         function = getattr(function, part)
@@ -47,10 +47,12 @@ onnx_op.same(
 
 @onnx_op("Sub")
 def sub(t, a, b):
-    """Of narrow unsigned integers a sum that wraps: TensorFlow takes 0 - x for Neg, which has no kernel for them."""
+    """Sub-14. uint8 and uint16 use a sum that wraps around: TensorFlow rewrites 0 - x as Neg, which lacks these
+    dtypes.
+    """
     if a.dtype in (tf.uint8, tf.uint16):
         return tf.add(a, tf.multiply(b, tf.constant(a.dtype.max, a.dtype)))
-    # TensorFlow's optimizer makes a sum of a difference from a negative.
+    # TensorFlow's optimizer rewrites a difference from a negative as a sum.
     return tf.math.subtract(*_no_bias(t, a, b))
 
 
@@ -58,18 +60,18 @@ def sub(t, a, b):
 def add(t, a, b):
     a, b = _no_bias(t, a, b)
     for y, bias in ((a, b), (b, a)):
-        rows = _product_behind(y, bias)
+        rows = _product_before(y, bias)
         if rows is not None:
             total = tf.reshape(tf.nn.bias_add(rows, tf.convert_to_tensor(bias)), y.op.inputs[1])
             total.set_shape(y.shape)
             return total
-    # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
+    # TensorFlow treats a row added to a matrix product as its bias, and then rejects any rank but one.
     row = as_row(a, b)
     return tf.add(row, as_row(b, a) if row is a else b)
 
 
 def _no_bias(t: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both terms of a sum or a difference, so that neither is taken for a bias that it is not."""
+    """Return both terms of a sum or difference in a form that TensorFlow does not mistake for a bias."""
     b = as_scalar(b, a)
     a = as_scalar(a, b)
     a, b = _behind_bias(a, b), _behind_bias(b, a)
@@ -82,10 +84,10 @@ def _no_bias(t: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def as_scalar(x: Value, other: Value) -> Value:
-    """One number of shape [1, …] as a scalar, where it is added to what has as many dims.
+    """Return a tensor of shape [1, …] as a scalar if the other operand has at least as many dims.
 
-    A constant that is added behind a bias changes places with it in TensorFlow's optimizer, and is a bias of one
-    element for many channels then: what is behind it in memory is added, or the graph does not run (TensorFlow 2.21).
+    TensorFlow's optimizer swaps a constant added after a bias with that bias. A bias of one element then serves many
+    channels: either the memory after it is added, or the graph does not run (TensorFlow 2.21).
     """
     rank, other_rank = x.shape.rank, other.shape.rank
     if not rank or other_rank is None or rank > other_rank or x.shape.num_elements() != 1:
@@ -94,9 +96,10 @@ def as_scalar(x: Value, other: Value) -> Value:
 
 
 def _behind_bias(x: Value, other: Value) -> Value:
-    """x kept apart where it is the sum with a bias, and `other` has one long dim, which is not the last.
+    """Return x separated from its bias if TensorFlow would mistake `other` for a bias.
 
-    A constant changes places with the bias, see `as_scalar`, and is none (TensorFlow 2.21).
+    That is the case if x is a sum with a bias, and only one dim of `other`, not the last, is longer than 1. TensorFlow
+    would then swap the constant with the bias (see `as_scalar`, TensorFlow 2.21).
     """
     if not isinstance(x, tf.Tensor) or x.op.type != "BiasAdd" or other.shape.rank is None:
         return x
@@ -105,7 +108,9 @@ def _behind_bias(x: Value, other: Value) -> Value:
 
 
 def _is_scaled_product(x: Value) -> bool:
-    """Whether x is a product of four-dimensional batches times a number, to which oneDNN fuses an addition."""
+    """Return whether x is a batched four-dimensional product times a number; oneDNN fuses an addition with such a
+    product.
+    """
     if not isinstance(x, tf.Tensor) or x.shape.rank != 4 or x.op.type not in ("Mul", "RealDiv"):
         return False
     kinds = [y.op.type.startswith("BatchMatMul") for y in x.op.inputs]
@@ -115,9 +120,10 @@ def _is_scaled_product(x: Value) -> bool:
 
 
 def _may_repeat(t: Emitter, x: Value, other: Value, place: int) -> bool:
-    """Whether the sum of x, the node's input at `place`, and `other` may have a longer dim than x.
+    """Return whether the sum of x and `other` may have a longer dim than x, where x is the node's input at index
+    `place`.
 
-    oneDNN's fused product keeps its own dims then, if the second dim of `other` is 1 (TensorFlow 2.21).
+    If the second dim of `other` is 1, oneDNN's fused product keeps the dims of x (TensorFlow 2.21).
     """
     if other.shape.rank != 4 or other.shape[1] not in (1, None):
         return False
@@ -131,9 +137,9 @@ def _may_repeat(t: Emitter, x: Value, other: Value, place: int) -> bool:
 
 
 def _of_as_many_dims(x: Value, other: Value) -> Value:
-    """A matrix with dims of 1 in front, where it is added to what has more dims.
+    """Return a matrix with leading dims of 1 if the other operand has more dims.
 
-    oneDNN takes what is added to a matrix product for its bias, and the result is a matrix then (TensorFlow 2.21).
+    oneDNN treats a term added to a matrix product as its bias, and then the result is a matrix (TensorFlow 2.21).
     """
     rank = other.shape.rank
     if isinstance(x, tf.Tensor) and x.shape.rank == 2 and rank is not None:
@@ -142,10 +148,11 @@ def _of_as_many_dims(x: Value, other: Value) -> Value:
     return x
 
 
-def _product_behind(y: Value, bias: Value) -> tf.Tensor | None:
-    """The matrix product that was only reshaped to `y`, if adding `bias` to each of its rows is the same, else None.
+def _product_before(y: Value, bias: Value) -> tf.Tensor | None:
+    """Return the matrix product that was reshaped to `y`, if `bias` can be added to each of its rows instead; else
+    None.
 
-    TensorFlow fuses a bias with the product that it is added to, and sees none behind a reshape.
+    TensorFlow fuses a bias with a product, but does not find a product before a reshape.
     """
     if not isinstance(y, tf.Tensor) or not y.dtype.is_floating or bias.shape.rank != 1 or bias.shape[0] is None:
         return None
@@ -153,12 +160,12 @@ def _product_behind(y: Value, bias: Value) -> tf.Tensor | None:
         return None
     rows = y.op.inputs[0]
     if not (rows.op.inputs[0].shape[-1] or rows.op.inputs[1].shape[-2]):
-        return None  # of nothing, oneDNN's fused product ends the process
+        return None  # oneDNN's fused product crashes the process for a sum of no elements
     return rows if y.shape[-1] == rows.shape[-1] == bias.shape[0] else None
 
 
 def as_row(x: Value, other: Value) -> Value:
-    """[1, N] as [N], where it is added to a matrix."""
+    """Return [1, N] as [N] if the other operand is a matrix."""
     dims = x.shape.as_list() if x.shape.rank == 2 else []
     return tf.reshape(x, [-1]) if dims and dims[0] == 1 and dims[1] is not None and other.shape.rank == 2 else x
 
@@ -173,10 +180,10 @@ def div(t, a, b):
 
 
 def exact_quotient(t: Emitter, a: Value, b: Value) -> tf.Tensor:
-    """a / b, where b is not 0, and not the product with the rounded reciprocal of a constant b.
+    """Return a / b for b ≠ 0, rounded once, even if b is constant.
 
-    TensorFlow's optimizer makes such a product of a Div; the converter to TensorFlow Lite of every operator that is
-    written with one, unless the divisor is no constant to it.
+    TensorFlow's optimizer turns a Div by a constant into a product with the rounded reciprocal. The converter to
+    TensorFlow Lite does so for every division operator; there, the divisor is made to look computed.
     """
     if t.node is not None and t.node.domain == LITE:
         return tf.divide(a, tf.maximum(b, tf.minimum(a, b)))
@@ -188,7 +195,7 @@ def mod(t, a, b, *, fmod):
     remainder = tf.truncatemod if fmod else tf.math.floormod
     if a.dtype in (tf.int32, tf.int64, tf.float32, tf.float64):
         return remainder(a, b)
-    # The remainder is exact in the wider type, and fits the narrow one.
+    # The remainder is exact in the wider dtype, and fits the narrow one.
     wide = tf.float32 if a.dtype.is_floating else tf.int64
     if a.dtype == tf.uint64:
         return tf.math.floormod(a, b)
@@ -210,18 +217,18 @@ def pow_(t, a, b):
 
 
 def _is_inverse_root(exponent: np.ndarray | None) -> bool:
-    """Whether a power is what TensorFlow's optimizer writes as Rsqrt.
+    """Return whether TensorFlow's optimizer rewrites a power as Rsqrt.
 
-    Of a normalization with one, x · r + (b − mean · r), oneDNN's optimizer makes a layer with an epsilon of its own
+    For a normalization with an Rsqrt, x · r + (b − mean · r), oneDNN's optimizer creates a layer with its own epsilon
     (TensorFlow 2.21).
     """
     return exponent is not None and exponent.size == 1 and bool((exponent == -0.5).all())
 
 
 def _integer_power(a: tf.Tensor, b: tf.Tensor, natural: bool) -> tf.Tensor:
-    """a to the b-th. natural: whether no exponent is negative, which TensorFlow refuses.
+    """Return a to the power b. natural: no exponent is negative; tf.pow rejects negative ones.
 
-    Of a negative exponent what is left of 1 / a to the −b-th without its fraction: 1 and −1, and 0 of all others.
+    For a negative exponent, returns 1 / a ** −b without its fraction: ±1 if a is ±1, else 0.
     """
     if natural:
         return tf.pow(a, b)
@@ -235,7 +242,7 @@ def _integer_power(a: tf.Tensor, b: tf.Tensor, natural: bool) -> tf.Tensor:
 def bit_shift(t, a, b, *, direction):
     bits = tf.constant(a.dtype.size * 8, a.dtype)
     zero = tf.zeros([], a.dtype)
-    # TensorFlow leaves shifts by all bits or more undefined, and negative ones, which count as such.
+    # TensorFlow leaves shifts by the width or more undefined. A negative shift is treated like one of these.
     within = tf.less(b, bits) & tf.greater_equal(b, zero)
     amount = tf.where(within, b, zero)
     if direction == "LEFT":
@@ -246,7 +253,7 @@ def bit_shift(t, a, b, *, direction):
 
 @onnx_op("Max")
 def max_(t, *inputs):
-    # Of a number and its multiple oneDNN's optimizer makes a LeakyRelu, whatever the factor is (TensorFlow 2.21).
+    # oneDNN's optimizer makes a LeakyRelu of max(x, c·x), whatever the factor c (TensorFlow 2.21).
     multiples = multiples_among_inputs(t.node)
     first, *others = [kept_apart(x) if i in multiples else x for i, x in enumerate(inputs)]
     return reduce(tf.maximum, others, tf.convert_to_tensor(first))

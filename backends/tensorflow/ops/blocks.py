@@ -1,4 +1,4 @@
-"""Operators that put blocks back into images, maxima into their places, and updates into caches."""
+"""Operators that fold blocks into images, put maxima back in position, and update caches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
     dilations, strides, pads = dilations or [1] * rank, strides or [1] * rank, pads or [0] * 2 * rank
     padded = [n + pads[i] + pads[i + rank] for i, n in enumerate(image)]
     counts = [(padded[i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(rank)]
-    # The place in the padded image of each element: axes [block…, columns…].
+    # The index of each element in the padded image: axes [block…, columns…].
     place = tf.zeros([1] * 2 * rank, tf.int32)
     for i in range(rank):
         along = tf.range(block[i])[:, None] * dilations[i] + tf.range(counts[i])[None, :] * strides[i]
@@ -33,7 +33,7 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
         place = place * padded[i] + tf.reshape(along, pack_dims(shape))
     n, rows = t.shape(x)[0], t.shape(x)[1]
     channels = rows // reduce(lambda a, b: a * b, block)
-    # Booleans are counted: a block that sets an element sets it, however many do.
+    # Booleans are counted: an element is set if at least one block sets it.
     numbers = tf.cast(x, tf.int32) if x.dtype == tf.bool else x
     columns = tf.transpose(tf.reshape(numbers, pack_dims([n * channels, -1])))
     total = reduce(lambda a, b: a * b, padded)
@@ -43,7 +43,7 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
 
 
 def _vector_elements(t: Emitter, x: Value, count: int) -> list[int] | list[tf.Tensor]:
-    """The elements of a vector: numbers where they are known, else int32 scalars."""
+    """Return the elements of a vector: known numbers, else int32 scalars."""
     known = t.ints(x)
     return known if known is not None else tf.unstack(tf.cast(x, tf.int32), num=count)
 
@@ -60,7 +60,7 @@ def max_unpool(t, x, indices, output_shape, *, kernel_shape, pads, strides):
     shape = pack_dims([*dims[:2], *spatial])
     places = tf.reshape(indices, [-1, 1])
     total = tf.cast(tf.reduce_prod(shape), tf.int64)
-    # Two maxima may share a place; it holds their value once.
+    # Two maxima may have the same position, where the value is written once.
     flat = scatter_updates(t, tf.zeros([total], x.dtype), places, tf.reshape(x, [-1]), "none")
     y = tf.reshape(flat, shape)
     if output_shape is None:
@@ -75,7 +75,7 @@ def tensor_scatter(t, cache, update, write_indices, *, axis, mode):
     axis %= rank
     size, count, batch = t.shape(cache)[axis], t.shape(update)[axis], t.shape(cache)[0]
     start = tf.zeros([batch], tf.int32) if write_indices is None else tf.cast(write_indices, tf.int32)
-    # Which element of the update each place of the cache gets, if any.
+    # The index of the update element, if any, that is written to each cache position.
     number = tf.range(size)[None, :] - start[:, None]
     if mode == "circular":
         number = tf.math.floormod(number, size)

@@ -1,4 +1,4 @@
-"""Changes of dtype."""
+"""Casts between dtypes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .low_precision import NARROW, narrow_dtype, widen_dtype
 
 
 def convert_dtype(x: Value, dtype: tf.DType, saturate: int = 1, round_mode: str = "up") -> tf.Tensor:
-    """`x` in `dtype`, by ONNX's rules for numbers that do not fit."""
+    """Return `x` in `dtype`, by ONNX's rules for numbers that do not fit."""
     if x.dtype == dtype:
         return tf.convert_to_tensor(x)
     if x.dtype == tf.string:
@@ -34,13 +34,13 @@ def convert_dtype(x: Value, dtype: tf.DType, saturate: int = 1, round_mode: str 
     return tf.cast(x, dtype)
 
 
-# TensorFlow's kernels for many numbers stop at the ends of these dtypes, those for a few wrap around, as PyTorch and
-# onnxruntime do; TensorFlow Lite always stops.
+# TensorFlow's kernels saturate for large tensors but wrap around for small ones, as PyTorch and onnxruntime do.
+# TensorFlow Lite always saturates.
 _WRAPPING = {tf.uint8: tf.int32, tf.int8: tf.int32, tf.uint16: tf.int32, tf.int16: tf.int32, tf.uint32: tf.int64}
 
 
 def format_numbers(x: Value) -> tf.Tensor:
-    """Numbers as text, as onnxruntime writes them: with 8 significant digits, those of float64 too."""
+    """Return numbers as text in onnxruntime's format: 8 significant digits, for float64 too."""
     x = tf.convert_to_tensor(x)
     if not x.dtype.is_floating:
         return tf.strings.as_string(tf.cast(x, tf.int32) if x.dtype == tf.bool else x)

@@ -1,4 +1,4 @@
-"""Control flow: subgraphs come as functions."""
+"""Control flow; subgraphs are passed as functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def if_(t, condition, *, then_branch, else_branch):
     shapes = [_common_shape(a, b) for a, b in zip(then_branch.graph.outputs, else_branch.graph.outputs, strict=True)]
 
     def run(branch):
-        # An identity of its own: a branch may return what surrounds it.
+        # Add an identity, because a branch may return an outer value.
         return lambda: [tf.identity(y) for y in branch()]
 
     results = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch))
@@ -44,7 +44,9 @@ def if_(t, condition, *, then_branch, else_branch):
 
 
 def _nested_if(condition: tf.Tensor, then_branch: SubgraphFunction, else_branch: SubgraphFunction) -> tuple[Value, ...]:
-    """If with sequences or optionals: the branches are traced once more before, to see what their results hold."""
+    """Emit an If with sequences or optionals. The branches are traced once before, to find the form of their
+    results.
+    """
     with FuncGraph("trial").as_default():
         forms = [join_values(a, b) for a, b in zip(then_branch(), else_branch(), strict=True)]
 
@@ -60,23 +62,23 @@ def _nested_if(condition: tf.Tensor, then_branch: SubgraphFunction, else_branch:
 
 
 def _common_shape(a: ir.Value, b: ir.Value) -> tf.TensorShape:
-    """What two shapes have in common."""
+    """Return the most specific shape that is compatible with both."""
     return dtype_and_shape(a)[1].most_specific_compatible_shape(dtype_and_shape(b)[1])
 
 
 @dataclass(frozen=True)
 class Collection:
-    """How a loop keeps one of the outputs that it collects row by row."""
+    """How a loop stores one of the outputs that it collects row by row."""
 
     begin: Callable[[], Any]
     write: Callable[[Any, tf.Tensor, tf.Tensor], Any]
-    """From what was kept, the number of the round (int32) and its row."""
+    """Function of the stored value, the iteration (int32) and its row."""
     end: Callable[[Any], tf.Tensor]
     invariant: tf.TensorShape
 
 
 def in_list(value: ir.Value) -> Collection:
-    """In a list of tensors; `value` is the body's output."""
+    """Collect in a list of tensors; `value` is the body's output."""
     return Collection(
         partial(_empty_tensor_array, value),
         lambda array, i, row: array.write(i, row),
@@ -88,10 +90,11 @@ def in_list(value: ir.Value) -> Collection:
 def in_rows(
     t: Emitter, body: SubgraphFunction, value: ir.Value, place: int, axis: int, steps: Dim | None
 ) -> Collection:
-    """In one tensor, for TensorFlow Lite, which has no lists: its rows are replaced, or it grows by each.
+    """Collect in one tensor, for TensorFlow Lite, which has no lists: rows are replaced, or appended.
 
-    In a list after all, which is refused, where a dim is not known before the loop. place, axis: which output of the
-    node it becomes, and where the rounds are in that. steps: how many there are, if that is known before.
+    If a dim is not known before the loop, collects in a list, which is refused later. place: the index of the node's
+    output. axis: the axis of that output that counts iterations. steps: the number of iterations if it is known before
+    the loop.
     """
     dtype, shape = dtype_and_shape(value)
     assert t.node is not None
@@ -110,7 +113,7 @@ def in_rows(
         return dynamic_update_slice(rows, row, tf.stack([i, *[0] * len(dims)]))
 
     def end(rows: tf.Tensor) -> tf.Tensor:
-        # A WHILE whose tensor grows from none does not run: the first row is not a round's.
+        # A WHILE whose tensor starts empty does not run, so drop the dummy first row.
         rows = rows[1:] if steps is None else rows
         if shape.is_fully_defined():
             return rows
@@ -128,7 +131,9 @@ def in_rows(
 
 
 def _size_of(t: Emitter, body: SubgraphFunction, dim: int | str | None) -> Dim | None:
-    """A dim of the graph as it is before a loop: that of any value around the loop's body."""
+    """Return the size of a named dim before the loop, read from any outer value used in the loop's body; None if no
+    value has it.
+    """
     if not isinstance(dim, str):
         return dim
     for value, tensor in body.around.items():
@@ -139,7 +144,7 @@ def _size_of(t: Emitter, body: SubgraphFunction, dim: int | str | None) -> Dim |
 
 
 def goes_on(t: Emitter, cond: Value, body: SubgraphFunction) -> bool:
-    """Whether nothing but the number of rounds ends a Loop."""
+    """Return whether only the trip count ends a Loop."""
     first, last = None if cond is None else t.static(cond), body.graph.outputs[0]
     if cond is not None and (first is None or not first.all()):
         return False
@@ -152,7 +157,7 @@ def goes_on(t: Emitter, cond: Value, body: SubgraphFunction) -> bool:
 def collection(
     t: Emitter, body: SubgraphFunction, value: ir.Value, place: int, axis: int, steps: Dim | None
 ) -> Collection:
-    """How loops of this target collect; the arguments as for `in_rows`."""
+    """Return how loops of this target collect; arguments as for `in_rows`."""
     assert t.node is not None
     return in_rows(t, body, value, place, axis, steps) if t.node.domain == LITE else in_list(value)
 
@@ -192,7 +197,7 @@ def loop(t, M, cond, *carried, body):
 def _nested_loop(
     t: Emitter, M: Value, cond: Value, carried: Sequence[Value], body: SubgraphFunction
 ) -> tuple[Value, ...]:
-    """A Loop that carries sequences: unrolled where the number of trips is known, else with tensor lists."""
+    """Emit a Loop that carries sequences: unrolled if the trip count is known, else with tensor lists."""
     known, going = t.ints(M), np.array(True) if cond is None else t.static(cond)
     if known is None or going is None:
         return _tensor_list_loop(M, cond, carried, body)
@@ -291,7 +296,7 @@ def scan(
 
 
 def move_axis(x: Value, source: int, target: int) -> tf.Tensor:
-    """One axis moved to another place."""
+    """Return x with one axis moved."""
     rank = x.shape.rank
     order = [i for i in range(rank) if i != source % rank]
     order.insert(target % rank, source % rank)
@@ -304,7 +309,7 @@ def _empty_tensor_array(value: ir.Value) -> tf.TensorArray:
 
 
 def _stack(array: tf.TensorArray, value: ir.Value) -> tf.Tensor:
-    """What an output collects; of no rounds, each dim that is not known is 0, as onnxruntime has it."""
+    """Return the collected rows. After no iterations each unknown dim is 0, as in onnxruntime."""
     dtype, shape = dtype_and_shape(value)
     if shape.is_fully_defined():
         return array.stack()
@@ -318,7 +323,7 @@ def _stack(array: tf.TensorArray, value: ir.Value) -> tf.Tensor:
 
 
 def _shape_invariant(value: tf.Tensor, result: ir.Value) -> tf.TensorShape:
-    """The dims that an iteration is known to keep."""
+    """Return the dims that each iteration is known to keep."""
     shape = dtype_and_shape(result)[1] if result.dtype is not None else tf.TensorShape(None)
     return value.shape.most_specific_compatible_shape(shape)
 

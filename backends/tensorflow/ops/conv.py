@@ -1,4 +1,4 @@
-"""Convolutions. Data is channels-last, weights come as ONNX has them and are permuted when they are created."""
+"""Convolutions. Data is channels-last; weights have ONNX's layout and are permuted when they are created."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..rules import channels_last
 from .shape import pack_dims
 from .windows import SpatialWindows, kernel_shape_of, pad_spatial, spatial_shape, take_strided, windows
 
-# Types that TensorFlow's convolutions compute in; integers are widened.
+# Dtypes that TensorFlow's convolutions support; integers are converted to a wider one of them.
 FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 
-# A sum, Relu6, Elu and Swish: what oneDNN is slow at fused with a convolution whose weight it takes as it lies.
+# oneDNN is slow if it fuses these (sum, Relu6, Elu, Swish) with a convolution whose weight is not reordered.
 _SLOW_IF_FUSED = {"Add", "Sum", "Clip", "Elu", "Sigmoid", "Swish"}
 
 
@@ -29,35 +29,35 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     y = convolve(t, x, w, window, group)
     if bias is None:
-        # Pad, Conv3D and LeakyRelu, or a maximum that is one, are fused under oneDNN to a kernel that takes the slope
-        # for 1 (TensorFlow 2.21).
+        # oneDNN fuses Pad, Conv3D and LeakyRelu (or an equivalent maximum) into a kernel that uses a slope of 1
+        # (TensorFlow 2.21).
         return kept_apart(y) if len(kernel) == 3 else y
     if (window.strides[-1] > 1 and window.dilations[-1] > 1) or _may_hold_padding_only(window):
-        # With a bias fused, oneDNN ends the process where a window along the width holds no element, only padding.
+        # With a fused bias, oneDNN crashes the process if a window along the width holds padding only.
         y = kept_apart(y)
-    # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.
+    # BiasAdd after a grouped convolution is fused into a kernel that exists with oneDNN only.
     y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
     lies = not isinstance(w, Constant) or w.variable
     return kept_apart(y) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 
 def _may_hold_padding_only(window: SpatialWindows) -> bool:
-    """Whether padding along the width has room for a whole window."""
+    """Return whether a whole window fits into the padding along the width."""
     reach, amounts = window.reach[-1], (window.before[-1], window.after[-1])
     return isinstance(reach, int) and any(isinstance(p, int) and p >= reach for p in amounts)
 
 
 def convolve(t: Emitter, x: tf.Tensor, w: Value, window: SpatialWindows, group: int) -> tf.Tensor:
-    """Sum of products under each window: x [N, spatial…, I] with w [O, I / group, kernel…] gives [N, spatial…, O]."""
+    """Return the convolution of x [N, spatial…, I] with w [O, I / group, kernel…]: [N, spatial…, O]."""
     rank = len(window.kernel)
     if rank > 3:
         raise Unsupported(f"a convolution over {rank} spatial dims")
-    # Before it is split or reshaped: a weight is permuted when it is created, anything else when the model runs.
+    # Permute before splitting or reshaping: a weight is permuted when it is created, other values when the model runs.
     return _convolve(t, x, t.permuted(w, (*range(2, rank + 2), 1, 0)), window, group)
 
 
 def _convolve(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
-    """The same for a kernel [kernel…, I / group, O]."""
+    """Return the convolution with a kernel [kernel…, I / group, O]."""
     rank = len(window.kernel)
     if rank == 1:
         return _convolve_1d(t, x, kernel, window, group)
@@ -75,27 +75,27 @@ def _convolve(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindow
 def _apart_from_one_column(
     t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows
 ) -> tuple[tf.Tensor, tf.Tensor, SpatialWindows]:
-    """The same convolution in a form that oneDNN does right.
+    """Return an equivalent convolution that oneDNN computes correctly.
 
-    Of one channel, with a stride along the width alone and room for one window there, it reads elements that are not
-    the window's (TensorFlow 2.21). A single window needs no stride; where the width is not known, a channel of zeros
-    helps.
+    oneDNN reads elements outside the window if there is a single input channel, a stride along the width only, and room
+    for one window along the width (TensorFlow 2.21). A single window needs no stride, so the stride is dropped. If the
+    width is unknown, a channel of zeros is added.
     """
     if kernel.shape[-2] != 1 or window.strides[-1] == 1 or window.strides[-2] > 1:
         return x, kernel, window
     width, reach = t.shape(x)[-2], window.reach[-1]
     windows_along = window.outputs(spatial_shape(t, x))[-1]
     if not isinstance(windows_along, int) or not isinstance(reach, int):
-        # No Pad: oneDNN takes one before a convolution for its own, and leaves the channels as they are.
+        # No Pad here: oneDNN fuses one with the convolution and drops the added channel.
         return tf.concat([x, tf.zeros_like(x)], -1), tf.concat([kernel, tf.zeros_like(kernel)], -2), window
     if windows_along != 1:
         return x, kernel, window
-    left = reach - width - window.before[-1]  # what the window does not reach is cut off
+    left = reach - width - window.before[-1]  # crop what the window does not cover
     return x, kernel, replace(window, strides=(*window.strides[:-1], 1), after=(*window.after[:-1], left))
 
 
 def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | list[list[int]]]:
-    """The input and the padding argument of conv2d: explicit where the pads are known, done before where not."""
+    """Return the input and the padding argument of conv2d: explicit if the pads are known, else the input is padded."""
     if window.unpadded:
         return x, "VALID"
     if window.same:
@@ -108,7 +108,7 @@ def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | 
 
 
 def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
-    """As a convolution over a height of one (with equal strides, which depthwise kernels ask for)."""
+    """Convolve over a height of one, with equal strides as depthwise kernels require."""
     s, d = window.strides[0], window.dilations[0]
     flat = SpatialWindows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after), window.same)
     x, kernel = tf.expand_dims(x, 1), tf.expand_dims(kernel, 0)
@@ -123,11 +123,11 @@ def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWin
 
 
 def _depthwise(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, channels: int) -> tf.Tensor:
-    """One group a channel: kernel [kh, kw, C, O / C]."""
+    """Convolve with one group per channel: kernel [kh, kw, C, O / C]."""
     multiplier = t.shape(kernel)[-1] // channels
     kernel = tf.reshape(kernel, pack_dims([*window.kernel, channels, multiplier]))
     if x.dtype == tf.float16:
-        # The kernel for halves sums in half precision.
+        # The float16 kernel sums in half precision.
         return tf.cast(_depthwise_windows(tf.cast(x, tf.float32), tf.cast(kernel, tf.float32), window), x.dtype)
     return _depthwise_windows(x, kernel, window)
 
@@ -139,21 +139,22 @@ def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) 
     if set(strides) == {1} and _has_same_pads(window):
         return tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME", dilations=dilations)
     if kernel.shape[-1] == 1 and _has_own_pads(x, window):
-        # A Pad copies all of x. With a bias fused, explicit pads abort under oneDNN (TensorFlow 2.21).
+        # Explicit pads avoid a Pad, which copies all of x. With a fused bias they abort under oneDNN (TensorFlow 2.21).
         (top, left), (bottom, right) = window.before, window.after
         pads = [[0, 0], [top, bottom], [left, right], [0, 0]]
         return kept_apart(tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], pads))
     x = pad_spatial(x, window.before, window.after)
     if strides[0] == strides[1] and set(dilations) == {1}:
         return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "VALID")
-    # Kernels have neither unequal strides nor strides with dilations: the windows left out are computed, and dropped.
+    # Kernels have neither unequal strides nor strides with dilations: compute all windows and drop some.
     return take_strided(tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID", dilations=dilations), strides)
 
 
 def _has_own_pads(x: tf.Tensor, window: SpatialWindows) -> bool:
-    """Whether depthwise kernels take the pads: known ones, with strides that skip, so that x is larger than the result.
+    """Return whether to pass pads to the depthwise kernel: the pads are known, and strides above 1 make x larger than
+    the result.
 
-    Where it is not, the bias and the activation, which are not fused with explicit pads, take longer than a Pad.
+    With explicit pads, bias and activation are not fused; otherwise this costs more than a Pad.
     """
     (high, wide), dilations, amounts = window.strides, set(window.dilations), (*window.before, *window.after)
     known = all(isinstance(p, int) and p >= 0 for p in amounts)
@@ -161,7 +162,7 @@ def _has_own_pads(x: tf.Tensor, window: SpatialWindows) -> bool:
 
 
 def _has_same_pads(window: SpatialWindows) -> bool:
-    """Whether the pads are known to be those that TensorFlow's SAME adds for strides of one."""
+    """Return whether the pads are known to equal those of TensorFlow's SAME for strides of one."""
     parts = zip(window.reach, window.before, window.after, strict=True)
     return all(isinstance(r + b + a, int) and (b, a) == ((r - 1) // 2, r // 2) for r, b, a in parts)
 
@@ -172,18 +173,18 @@ def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWin
     x, kernel, window = _apart_from_one_column(t, x, kernel, window)
     x = pad_spatial(x, window.before, window.after)
     if isinstance(x, tf.Tensor) and x.op.type in ("Pad", "PadV2"):
-        # Of both oneDNN makes one operator, whose result TensorFlow takes for one without pads: a slice of it that
-        # would cut nothing off then is left out, and a mean over what would be one element (TensorFlow 2.21).
+        # oneDNN fuses Pad and Conv3D into one operator, but TensorFlow infers its shape without the pads. It then
+        # removes a slice that seems to cut nothing, and a mean that seems to be over one element (TensorFlow 2.21).
         x = kept_apart(x)
     if set(window.dilations) == {1}:
         return tf.nn.conv3d(x, kernel, [1, *window.strides, 1], "VALID")
-    # The CPU's kernel has no dilations; TensorFlow's space-to-batch form has no strides with them.
+    # The CPU kernel has no dilations; TensorFlow's space-to-batch form has no strides with them.
     y = tf.nn.convolution(x, kernel, padding="VALID", dilations=window.dilations)
     return take_strided(y, window.strides)
 
 
 def _convolve_groups(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
-    """Each group by itself, for kernels that know no groups; the kernel is split along its output channels."""
+    """Convolve each group separately, for kernels without groups; the kernel is split along its output channels."""
     parts = zip(tf.split(x, group, -1), tf.split(kernel, group, -1), strict=True)
     return tf.concat([_convolve(t, part, own, window, 1) for part, own in parts], -1)
 
@@ -214,7 +215,7 @@ def _transpose_pads(
     auto_pad: str,
     output_shape: Sequence[int] | None,
 ) -> tuple[list[Dim], list[Dim]]:
-    """What to take off before and after each dim of the full result, output padding not counted."""
+    """Return how much to crop before and after each dim of the full result, without output padding."""
     rank = len(reach)
     same = output_shape is None and auto_pad.startswith("SAME")
     if output_shape is None and not same:
@@ -229,7 +230,7 @@ def _transpose_pads(
 
 
 def _dilate_kernel(t: Emitter, kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:
-    """[kernel…, O, I] with zeros between the elements of the kernel."""
+    """Return the kernel [kernel…, O, I] with zeros between its elements."""
     for axis, d in enumerate(dilations):
         if d > 1:
             dims, k = t.shape(kernel)[:], t.shape(kernel)[axis]
@@ -243,7 +244,7 @@ def _dilate_kernel(t: Emitter, kernel: tf.Tensor, dilations: Sequence[int]) -> t
 def _conv_transpose_groups(
     t: Emitter, x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], full: Sequence[Dim], group: int
 ) -> tf.Tensor:
-    """The full result, of (n − 1)·stride + kernel along each dim, before pads are taken off; kernel [kernel…, O, I]."""
+    """Return the full result, (n − 1)·stride + kernel along each dim, before cropping; kernel [kernel…, O, I]."""
     if group == 1:
         return _conv_transpose(t, x, kernel, strides, full)
     per_group, channels = kernel.shape.as_list()[-2:]

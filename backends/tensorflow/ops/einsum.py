@@ -1,4 +1,4 @@
-"""Einsum: TensorFlow's own, and for TensorFlow Lite products of matrices two at a time."""
+"""Einsum: TensorFlow's own, or pairwise matrix products for TensorFlow Lite."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def einsum(t, *inputs, equation):
 
 
 def _product_without_sums(equation: str, inputs: list[tf.Tensor]) -> tf.Tensor | None:
-    """The product of elements, where nothing is summed: tf.einsum takes a product of matrices of one element each.
+    """Return the element-wise product for an equation that sums nothing, else None; tf.einsum would use 1×1 matrix
+    products.
 
-    A dim that only the run knows to be 1 is repeated, as NumPy does; tf.einsum fails there.
+    A dim that turns out to be 1 at run time is repeated, as in NumPy; tf.einsum fails there.
     """
     terms, result = result_of_equation(equation)
     alone = all(len(set(term)) == len(term) for term in (*terms, result)) and set("".join(terms)) == set(result)
@@ -45,9 +46,10 @@ def _product_without_sums(equation: str, inputs: list[tf.Tensor]) -> tf.Tensor |
 
 @onnx_op(f"{LITE}::Einsum")
 def einsum_of_lite(t, *inputs, equation):
-    """Of what TensorFlow's converter does wrong: three operands (a file that does not load), or nothing to sum.
+    """Einsum for cases that TensorFlow's converter gets wrong: three operands (the file does not load), or no
+    summation.
 
-    Of two operands with a product of matrices in them, its own form is right (TensorFlow 2.21).
+    For a matrix product of two operands, its own form is correct (TensorFlow 2.21).
     """
     if any(x.shape.rank is None for x in inputs) or len(inputs) < 2:
         return einsum(t, *inputs, equation=equation)
@@ -74,7 +76,9 @@ def einsum_of_lite(t, *inputs, equation):
 
 
 def _product(a: Value, left: str, b: Value, right: str, wanted: set[str]) -> tuple[Value, str]:
-    """The product of two operands, summed over the labels of both that are not wanted: its value and its labels."""
+    """Return the product of two operands and its labels, summed over common labels that are not wanted in the
+    result.
+    """
     a, left = _summed(a, left, wanted | set(right)), "".join(c for c in left if c in wanted or c in right)
     b, right = _summed(b, right, wanted | set(left)), "".join(c for c in right if c in wanted or c in left)
     both = "".join(c for c in left if c in right and c in wanted)
@@ -94,17 +98,17 @@ def _product(a: Value, left: str, b: Value, right: str, wanted: set[str]) -> tup
 
 
 def _grouped(x: Value, dims: dict[str, Dim], *groups: str) -> tf.Tensor:
-    """x with one dim for each group of its labels."""
+    """Return x with one dim per group of labels."""
     return tf.reshape(x, pack_dims([dims_product(dims[label] for label in group) for group in groups]))
 
 
 def _summed(x: Value, term: str, kept: set[str]) -> Value:
-    """x without the labels that are not kept."""
+    """Return x summed over the labels that are not kept."""
     axes = [i for i, label in enumerate(term) if label not in kept]
     return total(x, axes, False) if axes else x
 
 
 def _ordered(x: Value, labels: str | list[str], wanted: str) -> Value:
-    """x, whose dims have these labels, with its dims as wanted."""
+    """Return x, whose dims have these labels, with its dims in the wanted order."""
     order = [labels.index(label) for label in wanted]
     return x if order == sorted(order) else tf.transpose(x, order)

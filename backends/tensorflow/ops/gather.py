@@ -1,4 +1,4 @@
-"""Picking elements by index."""
+"""Selecting elements by index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..rules import onnx_op
 
 
 def wrap_negative(t: Emitter, indices: Value, size: Dim) -> tf.Tensor | np.ndarray:
-    """Indices with negative ones, which count from the end, made positive: TensorFlow's kernels refuse those."""
+    """Return non-negative indices; TensorFlow's kernels reject negative ones, which count from the end."""
     known = t.static(indices)
     if known is not None:
         if (known >= 0).all():
@@ -47,7 +47,7 @@ def gather_nd(t, x, indices, *, batch_dims):
     indices = wrap_negative_nd(t, x, indices, batch_dims)
     if not batch_dims:
         return tf.gather_nd(x, indices)
-    # With batch_dims, TensorFlow goes wrong where the length of the index tuples is not known.
+    # With batch_dims, TensorFlow is wrong if the length of the index tuples is unknown.
     indices = tf.convert_to_tensor(indices)
     lead, rank = t.shape(indices)[:batch_dims], t.rank(indices)
     places = []
@@ -58,7 +58,7 @@ def gather_nd(t, x, indices, *, batch_dims):
 
 
 def wrap_negative_nd(t: Emitter, x: Value, indices: Value, batch_dims: int = 0) -> tf.Tensor | np.ndarray:
-    """Tuples of indices with the negative ones made positive."""
+    """Return index tuples with negative indices made non-negative."""
     known = t.static(indices)
     if known is not None and (known >= 0).all():
         return known

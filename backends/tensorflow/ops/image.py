@@ -13,7 +13,7 @@ from .low_precision import codes_to_text
 
 @onnx_op("ImageDecoder")
 def image_decoder(t, encoded, *, pixel_format):
-    # TensorFlow decodes JPEG, PNG, BMP, GIF and WebP; with JPEG 2000 the model stops when it runs.
+    # TensorFlow decodes JPEG, PNG, BMP, GIF and WebP; JPEG 2000 stops the model at run time.
     data = tf.cast(encoded, tf.int32)
     text = codes_to_text(data)
 
@@ -35,6 +35,6 @@ def image_decoder(t, encoded, *, pixel_format):
         return tf.reverse(y, [-1])
     if pixel_format != "Grayscale":
         raise Unsupported(f"ImageDecoder with pixel_format={pixel_format!r}")
-    # The luma of ITU-R 601 in sixteen bits of fraction.
+    # The luma of ITU-R 601 with 16 fractional bits.
     luma = tf.tensordot(tf.cast(y, tf.int32), tf.constant([19595, 38470, 7471]), 1)
     return tf.cast((luma + 32768) // 65536, tf.uint8)[..., None]

@@ -1,4 +1,4 @@
-"""Files of images that TensorFlow has no decoder for, read byte by byte: portable anymaps and plain TIFF."""
+"""Image formats without a TensorFlow decoder, read byte by byte: portable anymaps and plain TIFF."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ _SPACE = b" \t\r\n\v\f"
 
 
 def pixels_of_anymap(data: tf.Tensor) -> tf.Tensor:
-    """[height, width, 3] uint8 of a PGM (P5) or PPM (P6) of one byte a sample; anything else stops the model.
+    """Return [height, width, 3] uint8 of a PGM (P5) or PPM (P6) with one byte per sample; other data stops the model at
+    run time.
 
-    data: int32 bytes. Format: netpbm.sourceforge.net/doc/ppm.html, of which comments may stand in the header.
+    data: the bytes as int32. Format: netpbm.sourceforge.net/doc/ppm.html; the header may have comments.
     """
     colour = tf.equal(data[1], ord("6"))
     known = tf.equal(data[0], ord("P")) & (colour | tf.equal(data[1], ord("5")))
@@ -26,13 +27,13 @@ def pixels_of_anymap(data: tf.Tensor) -> tf.Tensor:
 
 
 def _require(known: tf.Tensor, data: tf.Tensor, otherwise: str) -> tf.Tensor:
-    """The bytes, where the condition holds; else the model stops with this message."""
+    """Return the bytes if the condition holds; otherwise the model stops at run time with this message."""
     with tf.control_dependencies([tf.Assert(known, [otherwise])]):
         return tf.identity(data)
 
 
 def _number(data: tf.Tensor, at: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The decimal number from `at` on, behind spaces and comments, and where it ends."""
+    """Return the decimal number after `at`, skipping spaces and comments, and the index where it ends."""
 
     def blank(at: tf.Tensor, comment: tf.Tensor) -> tf.Tensor:
         return comment | tf.reduce_any(tf.equal(data[at], list(_SPACE))) | tf.equal(data[at], ord("#"))
@@ -54,9 +55,10 @@ _STRIPS, _SAMPLES, _ROWS, _PLANES = 273, 277, 278, 284
 
 
 def pixels_of_tiff(data: tf.Tensor) -> tf.Tensor:
-    """[height, width, 3] uint8 of a TIFF of 8 bits a sample, grey or RGB, uncompressed; another stops the model.
+    """Return [height, width, 3] uint8 of an uncompressed TIFF, 8 bits per sample, grey or RGB; others stop the model at
+    run time.
 
-    data: int32 bytes. Format: TIFF 6.0, part 1.
+    data: the bytes as int32. Format: TIFF 6.0, part 1.
     """
     little = tf.equal(data[0], ord("I"))
 
@@ -70,7 +72,7 @@ def pixels_of_tiff(data: tf.Tensor) -> tf.Tensor:
     tags = number(entries, 2)
 
     def field(tag: int, default: int) -> tf.Tensor:
-        """All numbers of a field, or the default."""
+        """Return all numbers of a field, or the default."""
         place = tf.reshape(tf.where(tf.equal(tags, tag)), [-1])[:1]
         at = tf.gather(entries, place)
         found = tf.size(at) > 0
@@ -91,7 +93,7 @@ def pixels_of_tiff(data: tf.Tensor) -> tf.Tensor:
     plain &= (tf.equal(kind, 1) & tf.equal(samples, 1)) | (tf.equal(kind, 2) & tf.equal(samples, 3))
     data = _require(plain, data, "a TIFF other than grey or RGB, 8 bits, uncompressed")
     rows, row = tf.range(height), field(_ROWS, -1)[0]
-    row = tf.where((row < 1) | (row > height), height, row)  # 2³² − 1, which wraps around, means one strip
+    row = tf.where((row < 1) | (row > height), height, row)  # 2³² − 1, which wraps around, means a single strip
     starts = tf.gather(strips, rows // row) + (rows % row) * width * samples
     found = tf.gather(data, starts[:, None] + tf.range(width * samples))
     found = tf.reshape(tf.cast(found, tf.uint8), tf.stack([height, width, samples]))

@@ -1,4 +1,4 @@
-"""Slices and what else picks ranges along axes."""
+"""Slices and other ranges along axes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 from ..emit import Dim, Emitter, Value
 from ..rules import LITE, onnx_op
 
-# TensorFlow's slices count in int32 where Python numbers are given; no dim is as large.
+# TensorFlow counts slices in int32 if it gets Python numbers; no dim is larger than that.
 _FAR = 2**31 - 1
 
 
@@ -27,33 +27,35 @@ def slice_(t, x, starts, ends, axes, steps):
 def _static_slice(
     t: Emitter, x: Value, begin: Sequence[int], end: Sequence[int], axes: Sequence[int], step: Sequence[int]
 ) -> tf.Tensor:
-    # Two slices of one axis cannot happen, ONNX forbids them.
+    # By ONNX's specification, each axis occurs once only.
     spec = [slice(None)] * t.rank(x)
     for axis, b, e, s in zip(axes, begin, end, step, strict=True):
         size = t.shape(x)[axis]
-        if isinstance(size, int) and s > 0:  # TensorFlow Lite's converter refuses a slice of a dim beyond its end
+        if isinstance(size, int) and s > 0:  # TensorFlow Lite's converter rejects slices beyond the end of a dim
             b, e = min(b, size), e if e < size else _FAR
-        # What lies further out than any dim is the end of the dim, in either direction.
+        # A bound beyond the end of the dim means the end of the dim, in either direction.
         start = None if (b >= _FAR and s < 0) or (b <= -_FAR and s > 0) else max(min(b, _FAR), -_FAR)
         stop = None if (e >= _FAR and s > 0) or (e <= -_FAR and s < 0) else max(min(e, _FAR), -_FAR)
-        # TensorFlow Lite's XNNPACK takes an end of 0 for the end of the dim: what lies before all elements is as empty.
+        # TensorFlow Lite's XNNPACK treats an end of 0 as the end of the dim; an end before the first element is empty
+        # as well.
         stop = -_FAR if stop == 0 and s > 0 else stop
         if s < 0 and b < -1:
-            # Back from before the first element ONNX takes that one, TensorFlow none.
+            # For a backward slice that starts before the first element, ONNX includes the first element and TensorFlow
+            # includes none.
             start = _at_least_first(size, max(b, -_FAR))
         spec[axis] = slice(start, stop, max(min(s, _FAR), -_FAR))
     return tf.convert_to_tensor(x)[tuple(spec)]
 
 
 def _at_least_first(size: Dim, start: int) -> Dim:
-    """Where a negative `start` of a slice backwards is, from the front."""
+    """Return a negative `start` of a backward slice, counted from the front and at least 0."""
     return max(size + start, 0) if isinstance(size, int) else tf.maximum(size + start, 0)
 
 
 def _dynamic_bounds(
     t: Emitter, x: Value, starts: Value, ends: Value, axes: Value, steps: Value
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Begin, end and step of every axis as vectors; the axes that are not named are taken whole."""
+    """Return begin, end and step of every axis as vectors; axes that are not sliced are taken whole."""
     rank = t.rank(x)
     starts, ends = _near(t, starts), _near(t, ends)
     count = tf.size(starts)
@@ -65,7 +67,7 @@ def _dynamic_bounds(
     def spread(default: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
         return tf.tensor_scatter_nd_update(default, places, values)
 
-    # TensorFlow adds the dim to what is negative before it clamps, as ONNX does.
+    # TensorFlow adds the dim to negative bounds before clamping, as ONNX does.
     known = t.ints(steps)
     if known is None or min(known, default=1) < 0:
         early = tf.maximum(starts + tf.gather(dims, places[:, 0]), 0)  # see `_static_slice`
@@ -78,7 +80,9 @@ def _dynamic_bounds(
 
 
 def _near(t: Emitter, bounds: Value) -> tf.Tensor:
-    """Bounds in int64, those that are known within int32, where TensorFlow Lite counts: the far end would be -1."""
+    """Return int64 bounds; known ones are clamped to int32, in which TensorFlow Lite counts, so that a far end does not
+    become -1.
+    """
     known = t.ints(bounds)
     if known is not None:
         return tf.constant([max(min(b, _FAR), -_FAR) for b in known], tf.int64)
@@ -87,14 +91,14 @@ def _near(t: Emitter, bounds: Value) -> tf.Tensor:
 
 @onnx_op(f"{LITE}::Slice")
 def slice_of_lite(t, x, starts, ends, axes, steps):
-    """A slice of a vector of unknown length goes through a matrix, of two columns where it is not of floats.
+    """Slice a vector of unknown length as a matrix; a matrix of two columns if its elements are not floats.
 
-    TensorFlow's converter makes x[1:3] of it a SLICE of two elements, which fails where there are fewer.
+    TensorFlow's converter turns x[1:3] of such a vector into a SLICE of two elements, which fails if there are fewer.
     """
     starts, ends = (b if t.ints(b) is not None else tf.clip_by_value(b, -_FAR, _FAR) for b in (starts, ends))
     if t.rank(x) != 1 or x.shape[0] is not None or x.dtype == tf.string:
         return slice_(t, x, starts, ends, axes, steps)
-    column, axes = tf.reshape(x, [-1, 1]), None  # the only axis is the first of the matrix, -1 too
+    column, axes = tf.reshape(x, [-1, 1]), None  # the only axis becomes the first axis, even if it was given as -1
     if x.dtype.is_floating:
         return tf.reshape(slice_(t, column, starts, ends, axes, steps), [-1])
     return tf.gather(slice_(t, tf.concat([column, column], 1), starts, ends, axes, steps), 0, axis=1)

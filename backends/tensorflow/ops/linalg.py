@@ -1,4 +1,4 @@
-"""Matrix products and the like."""
+"""Matrix products and related operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..rules import LITE, onnx_op
 from .binary import as_row
 from .shape import dims_product, pack_dims
 
-# Integer types that TensorFlow's matrix product has no kernel for, and what it is done in.
+# Integer dtypes without a matrix product in TensorFlow, and the dtypes used instead.
 WIDER = {
     tf.int8: tf.int32,
     tf.uint8: tf.int32,
@@ -25,7 +25,7 @@ WIDER = {
 
 
 def matrix_product(a: Value, b: Value, *, flat: bool = True) -> tf.Tensor:
-    """numpy.matmul: vectors are promoted, batch dims broadcast. flat: rows of a are multiplied as one matrix."""
+    """Return numpy.matmul: vectors are promoted, batch dims broadcast. flat: multiply all rows of a as one matrix."""
     if flat and None in (a.shape.rank, b.shape.rank) and not _is_one_matrix(a, b):
         return _product_of_any_ranks(a, b)
     if b.shape.rank == 1:
@@ -41,7 +41,9 @@ def matrix_product(a: Value, b: Value, *, flat: bool = True) -> tf.Tensor:
 
 
 def _product_of_any_ranks(a: Value, b: Value) -> tf.Tensor:
-    """The product of what may be vectors, as only the run tells: each is given a dim of 1, which the product loses."""
+    """Return the product of operands that may be vectors at run time; a vector gets a dim of 1 that is removed
+    afterwards.
+    """
     before, behind = (tf.maximum(2 - tf.rank(x), 0) for x in (a, b))
     left = tf.reshape(a, tf.concat([tf.ones([before], tf.int32), tf.shape(a)], 0))
     right = tf.reshape(b, tf.concat([tf.shape(b), tf.ones([behind], tf.int32)], 0))
@@ -52,16 +54,16 @@ def _product_of_any_ranks(a: Value, b: Value) -> tf.Tensor:
 
 
 def _is_one_matrix(a: Value, b: Value) -> bool:
-    """Whether `b` is one matrix for all rows of `a`: of rank 2, or with dims of one in front."""
+    """Return whether `b` is a single matrix for all rows of `a`: of rank 2, or with leading dims of 1."""
     known = b.shape.rank is not None and (b.shape.rank == 2 or a.shape.rank is not None)
     return known and set(b.shape.as_list()[:-2]) <= {1}
 
 
 def _multiply_by_matrix(a: Value, b: Value) -> tf.Tensor:
-    """The product of all rows of `a`, of any rank, with the one matrix in `b`.
+    """Return the product of all rows of `a`, of any rank, with the single matrix in `b`.
 
-    It takes a MatMul between two reshapes, which move nothing: oneDNN's BatchMatMulV2 of [n, 1, m, k] with one matrix
-    gives other numbers or ends the process (TensorFlow 2.21 on AVX-512), and has no fused sum of a bias.
+    It uses a MatMul between two reshapes, which copy nothing. oneDNN's BatchMatMulV2 of [n, 1, m, k] with one matrix
+    returns wrong numbers or crashes the process (TensorFlow 2.21 on AVX-512), and cannot fuse a bias.
     """
     a = tf.convert_to_tensor(a)
     ones = [1] * (b.shape.rank - 2)
@@ -71,7 +73,7 @@ def _multiply_by_matrix(a: Value, b: Value) -> tf.Tensor:
         return tf.reshape(tf.matmul(tf.reshape(a, pack_dims(rows)), b), dims)
     dims = LazyDims(a)
     ones = ones[: max(len(ones) + 2 - len(dims), 0)]
-    # Of nothing, reshape cannot tell how many rows there are.
+    # Reshape cannot infer the number of rows of an empty tensor.
     count = -1 if (a.shape[-1] or b.shape[0]) else dims_product(dims[:-1])
     y = _matmul(tf.reshape(a, pack_dims([count, dims[-1]])), b)
     known = [*ones, *a.shape.as_list()[:-1], b.shape[-1]]
@@ -85,9 +87,9 @@ def _multiply_by_matrix(a: Value, b: Value) -> tf.Tensor:
 
 
 def _matmul(a: Value, b: Value) -> tf.Tensor:
-    """The product of what is not to be flattened; what may be a sum of nothing is kept from a fusion with a bias.
+    """Return a product whose operands are not flattened. A product that may sum no elements is not fused with a bias.
 
-    Which ends the process where oneDNN has no elements to sum.
+    oneDNN's fused product crashes the process if there are no elements to sum.
     """
     y = tf.matmul(a, b)
     return y if a.shape[-1] or b.shape[-2] else kept_apart(y)
@@ -104,9 +106,9 @@ def matmul(t, a, b):
 
 
 def _may_turn_out_one_matrix(t: Emitter, a: Value, b: Value) -> bool:
-    """Whether [n, 1, m, k] may meet one matrix, of which only the running model knows: see `_multiply_by_matrix`.
+    """Return whether [n, 1, m, k] may be multiplied by a single matrix at run time; see `_multiply_by_matrix`.
 
-    Broadcast before, which copies nothing where the dims are the same, it is a product that oneDNN does right.
+    Such a product is broadcast first, which copies nothing if the dims are equal; oneDNN computes it correctly.
     """
     if a.shape.rank is None or b.shape.rank is None or a.shape.rank < 4 or b.shape.rank < 3:
         return False
@@ -121,26 +123,26 @@ def _may_turn_out_one_matrix(t: Emitter, a: Value, b: Value) -> bool:
 
 @onnx_op(f"{LITE}::MatMul")
 def matmul_of_lite(t, a, b):
-    """TensorFlow Lite's FULLY_CONNECTED takes rows of any rank."""
+    """MatMul for TensorFlow Lite, whose FULLY_CONNECTED takes rows of any rank."""
     if not isinstance(b, Constant) and _are_of_one_tensor(t):
-        # XNNPACK is wrong about the product of two transposes of one tensor (ai-edge-litert 2.3); nothing takes the
-        # larger of equals for the tensor itself.
+        # XNNPACK computes the product of two transposes of one tensor wrongly (ai-edge-litert 2.3). A maximum of equal
+        # operands keeps the transposes apart, because no optimizer simplifies it.
         b = tf.maximum(b, b)
-    if not isinstance(b, Constant) and _is_turned_twice(t):
-        a = tf.maximum(a, a)  # the converter (TensorFlow 2.21) dies of a segmentation fault without
+    if not isinstance(b, Constant) and _is_transposed_twice(t):
+        a = tf.maximum(a, a)  # the converter of TensorFlow 2.21 segfaults otherwise
     return matrix_product(a, b, flat=False)
 
 
 def _are_of_one_tensor(t: Emitter) -> bool:
-    """Whether both factors are one value, or both transposes of one."""
+    """Return whether both factors are the same value, or transposes of the same value."""
     assert t.node is not None
     a, b = t.node.inputs[:2]
     (x, moved), (y, moved_too) = (_before_transposes(v) for v in (a, b))
     return a is b or (x is y and moved and moved_too)
 
 
-def _is_turned_twice(t: Emitter) -> bool:
-    """Whether the first factor is the transpose of a product by a constant matrix, in which a transpose is a factor."""
+def _is_transposed_twice(t: Emitter) -> bool:
+    """Return whether the first factor is the transpose of a product of a transpose and a constant matrix."""
     assert t.node is not None
     node, moved = _maker_of(t.node.inputs[0]), False
     while node is not None and node.op_type in _REARRANGING | _FUSED_ACTIVATIONS:
@@ -157,11 +159,11 @@ def _maker_of(value: ir.Value | None) -> ir.Node | None:
 
 
 _FUSED_ACTIVATIONS = frozenset({"Clip", "Relu", "Tanh"})
-"""What the converter puts into the product before it."""
+"""Activations that the converter fuses with the product before them."""
 
 
 def _before_transposes(value: ir.Value | None) -> tuple[ir.Value | None, bool]:
-    """What a value is a rearrangement of, and whether by a Transpose."""
+    """Return the value from which a value was rearranged, and whether a Transpose was involved."""
     moved = False
     while value is not None and (node := value.producer()) is not None and node.op_type in _REARRANGING:
         moved = moved or node.op_type == "Transpose"
@@ -180,7 +182,7 @@ def gemm(t, a, b, c, *, alpha, beta, transA, transB):
     y = matrix_product(a, b)
     kind = y.dtype
     if kind.is_integer and (alpha != 1 or beta != 1):
-        # The sum is rounded towards zero, not its parts.
+        # Round the sum towards zero, not its terms.
         y, c = tf.cast(y, tf.float64), None if c is None else tf.cast(c, tf.float64)
     return tf.cast(_add_scaled(scale_by(y, alpha), c, beta), kind)
 
@@ -189,13 +191,13 @@ def _add_scaled(y: tf.Tensor, c: Value, beta: float) -> tf.Tensor:
     if c is None or beta == 0:
         return y
     c = as_row(scale_by(c, beta), y)
-    # A vector goes through BiasAdd, which TensorFlow fuses with the product.
+    # A vector is added by BiasAdd, which TensorFlow fuses with the product.
     plain = c.shape.rank == 1 and c.shape[0] == y.shape[-1] and c.shape[0] is not None and y.dtype.is_floating
     return tf.nn.bias_add(y, c) if plain else tf.add(y, c)
 
 
 def scale_by(x: Value, factor: float) -> Value:
-    """x times a number."""
+    """Return x times a number."""
     return x if factor == 1 else tf.multiply(x, tf.constant(factor, x.dtype))
 
 

@@ -1,4 +1,4 @@
-"""What TensorFlow Lite has no built-in operator for, made of those that it has, to the accuracy of float32."""
+"""Operators that TensorFlow Lite has no built-in for, composed of built-ins, accurate to float32."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from convert.long_double import PI, wide
 from convert.long_double import erf as erf_of_long_double
 
 from ..rules import LITE, onnx_op
+from .activation import scalar_like
 from .binary import pow_
 from .pool import pool_windows
 from .windows import pad_spatial, spatial_shape, windows
@@ -20,9 +21,9 @@ from .windows import pad_spatial, spatial_shape, windows
 
 @onnx_op(f"{LITE}::MaxPool")
 def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
-    """Channels-last, for activations in 8 bits: a pad of −∞ would stretch their range over everything.
+    """Max pool of 8-bit activations, channels-last, without a pad of −∞, which would stretch their range.
 
-    Every window holds an element of x, so that what is no larger than any of them does as well.
+    Every window holds an element of x, so a pad that is no larger than any element gives the same result.
     """
     sizes = spatial_shape(t, x)
     window = windows(
@@ -31,6 +32,15 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     producer = t.node.inputs[0].producer()
     lowest = 0.0 if producer is not None and producer.op_type == "Relu" else tf.reduce_min(x)
     return pool_windows(pad_spatial(x, window.before, window.after, lowest), "MAX", window, window.outputs(sizes))
+
+
+@onnx_op(f"{LITE}::HardSwish")
+def hard_swish(t, x):
+    """x·min(max(x + 3, 0), 6)/6, which the converter writes as one HARD_SWISH.
+
+    Any other order becomes four operators, and in 8 bits its gate, up to 1, gets the wider step of the product.
+    """
+    return tf.multiply(tf.multiply(x, tf.nn.relu6(x + scalar_like(x, 3))), scalar_like(x, 1 / 6))
 
 
 @onnx_op(f"{LITE}::Tan")
@@ -54,13 +64,13 @@ def acos(t, x):
 
 
 def _root_of_complement(x: tf.Tensor) -> tf.Tensor:
-    """√(1 − x²), without the loss near ±1."""
+    """Return √(1 − x²) without cancellation near ±1."""
     return tf.sqrt((1.0 - x) * (1.0 + x))
 
 
 @onnx_op(f"{LITE}::Cosh")
 def cosh(t, x):
-    half = tf.exp(0.5 * tf.abs(x))  # the whole would overflow before the result does
+    half = tf.exp(0.5 * tf.abs(x))  # exp(|x|) would overflow before the result does
     return 0.5 * half * half + 0.5 / half / half
 
 
@@ -84,7 +94,7 @@ def asinh(t, x):
 @onnx_op(f"{LITE}::Acosh")
 def acosh(t, x):
     rest = tf.minimum(x, _LARGE) - 1.0
-    # Not the root of a product: below −1 that would be a number.
+    # Not the root of a product, which would be a number and not NaN for x < −1.
     near = _log1p(rest + tf.sqrt(rest) * tf.sqrt(rest + 2.0))
     return tf.where(x > _LARGE, tf.math.log(x) + math.log(2), near)
 
@@ -97,30 +107,32 @@ def atanh(t, x):
 
 
 _LARGE = 1e9
-"""Beyond this √(x² ± 1) is |x| in float32."""
+"""Above this, √(x² ± 1) equals |x| in float32."""
 
 
 def _log1p(x: tf.Tensor) -> tf.Tensor:
-    """log(1 + x) for x ≥ 0, which is 2 atanh(x / (2 + x)). (1 + x) − 1 would not do: the converter takes it for x."""
+    """Return log(1 + x) = 2 atanh(x / (2 + x)) for x ≥ 0. The converter simplifies (1 + x) − 1 to x."""
     near = tf.minimum(x, 1.0)
     return tf.where(x < 1.0, 2.0 * _atanh(near / (2.0 + near), 9), tf.math.log(1.0 + x))
 
 
 def _atanh(x: tf.Tensor, terms: int) -> tf.Tensor:
-    """Σ x²ⁿ⁺¹ / (2n + 1)."""
+    """Return Σ x²ⁿ⁺¹ / (2n + 1)."""
     return x * _polynomial(x * x, [1 / (2 * n + 1) for n in range(terms)])
 
 
 @onnx_op(f"{LITE}::Softplus")
 def softplus(t, x):
-    """log(1 + eˣ) as max(x, 0) + log(1 + e^−|x|). Written as it is, it ends at 88.4, the largest float's logarithm."""
+    """Softplus as max(x, 0) + log(1 + e^−|x|). The literal form overflows at 88.4, the logarithm of the largest
+    float.
+    """
     part = tf.exp(-tf.abs(x))
     return tf.nn.relu(x) + 2.0 * _atanh(part / (2.0 + part), 8)
 
 
 @onnx_op(f"{LITE}::Mish")
 def mish(t, x):
-    """x·tanh(log(1 + eˣ)), where the tangent is n / (n + 2) of n = eˣ(eˣ + 2), and 1 from 20 on."""
+    """x·tanh(log(1 + eˣ)), with the tanh as n / (n + 2) for n = eˣ(eˣ + 2), and 1 from 20 on."""
     power = tf.exp(tf.minimum(x, 20.0))
     share = power * (power + 2.0)
     return x * (share / (share + 2.0))
@@ -142,7 +154,10 @@ def celu(t, x, *, alpha):
 
 
 def _negative_exponential(x: tf.Tensor) -> tf.Tensor:
-    """exp(x) − 1 where x is negative, 0 elsewhere; ELU is exact, and Expm1 becomes such a difference."""
+    """Return exp(x) − 1 for negative x, 0 elsewhere.
+
+    ELU keeps the digits of small x, while the converter would write Expm1 as exp(x) − 1.
+    """
     return tf.nn.elu(tf.minimum(x, 0.0))
 
 
@@ -153,20 +168,20 @@ def erf(t, x):
     inner = near * _polynomial(near * near, _SERIES)
     place = (far - (1 + _END) / 2) * (2 / (_END - 1))
     outer = 1.0 - tf.exp(-far * far) * _polynomial(place, _erfc_coefficients())
-    # Minima and maxima ignore a NaN here.
+    # Minimum and maximum ignore NaN here.
     return tf.where(tf.math.is_nan(x), x, tf.sign(x) * tf.where(size < 1.0, inner, outer))
 
 
-# erf(x) = 2/√π Σ (−1)ⁿ x²ⁿ⁺¹ / (n! (2n + 1)), of which ten terms are exact to 1e-8 for |x| ≤ 1; beyond 4 it is 1.
+# erf(x) = 2/√π Σ (−1)ⁿ x²ⁿ⁺¹ / (n! (2n + 1)); ten terms are exact to 1e-8 for |x| ≤ 1; beyond 4 it is 1.
 _SERIES = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(11)]
 _END = 4.0
 
 
 @cache
 def _erfc_coefficients() -> list[float]:
-    """exp(x²) erfc(x) for x from 1 to 4 as a polynomial of x moved to −1 … 1: Chebyshev interpolation of degree 12.
+    """Return coefficients of exp(x²) erfc(x) for x from 1 to 4, mapped to −1 … 1: Chebyshev interpolation of degree 12.
 
-    In long double, so that it is the same on every processor (`convert.long_double`).
+    The coefficients are computed in long double, so that they are the same on every processor (`convert.long_double`).
     """
     from numpy.polynomial import chebyshev
 
@@ -181,7 +196,7 @@ def _erfc_coefficients() -> list[float]:
 
 
 def _polynomial(x: tf.Tensor, coefficients: list[float]) -> tf.Tensor:
-    """By Horner's scheme, from the constant term up."""
+    """Evaluate a polynomial by Horner's scheme; coefficients start with the constant term."""
     y = tf.fill(tf.shape(x), tf.constant(coefficients[-1], x.dtype))
     for coefficient in reversed(coefficients[:-1]):
         y = y * x + coefficient
@@ -195,12 +210,12 @@ def subtract(t, a, b):
 
 @onnx_op(f"{LITE}::Neg")
 def negative(t, x):
-    # With a constant added, a negation would be such a difference.
-    return tf.multiply(x, -1.0) if isinstance(x, tf.Tensor) and _is_moved(x) else tf.negative(x)
+    # The converter would rewrite the sum of a constant and a negation as such a difference.
+    return tf.multiply(x, -1.0) if isinstance(x, tf.Tensor) and _is_rearranged(x) else tf.negative(x)
 
 
 def divide_floats(a: Any, b: Any) -> tf.Tensor:
-    """The quotient, which stays that of `a` by `b`."""
+    """Return a / b in a form that the converter does not rewrite."""
     return tf.divide(_not_constant(a, b), _not_inverse_root(b))
 
 
@@ -211,9 +226,9 @@ def reciprocal(t, x):
 
 @onnx_op(f"{LITE}::Pow")
 def power(t, a, b):
-    """The converter makes an inverse root of a power of −0.5, too.
+    """Pow for TensorFlow Lite. The converter turns a power of −0.5 into an inverse root too.
 
-    An exponent of one element for many numbers, within 1e-5 of an integer, LiteRT (2.3) takes for that integer.
+    LiteRT 2.3 rounds a single exponent for many numbers if it is within 1e-5 of an integer.
     """
     exponent = t.static(b)
     if a.dtype != b.dtype:
@@ -227,16 +242,18 @@ def power(t, a, b):
 
 
 def _not_inverse_root(x: Any) -> Any:
-    """A divisor as its size where it is a root that may be 0.
+    """Return the absolute value of a divisor that is a root and may be 0.
 
-    TensorFlow's converter makes a product with RSQRT of what is divided by a root, and that is NaN of 0 (LiteRT 2.3).
+    TensorFlow's converter turns a division by a root into a product with RSQRT, which gives NaN for 0 (LiteRT 2.3).
     """
     root = isinstance(x, tf.Tensor) and x.op.type == "Sqrt"
     return tf.abs(x) if root and not _is_positive(x.op.inputs[0]) else x
 
 
 def _is_positive(x: tf.Tensor) -> bool:
-    """Whether x is a square, or a sum or mean of squares, and a positive constant, as norms add one."""
+    """Return whether x is a square, or a sum or mean of squares, plus a positive constant. Norms compute such a
+    value.
+    """
     if x.op.type not in ("AddV2", "Add"):
         return False
     for one, other in (x.op.inputs, reversed(x.op.inputs)):
@@ -252,18 +269,22 @@ def _is_positive(x: tf.Tensor) -> bool:
 
 
 def _not_constant(a: Any, x: Any) -> Any:
-    """The first operand of a difference or quotient, as a computed tensor where it is a constant and x was moved.
+    """Return the first operand of a difference or quotient; a constant is made to look computed if x was reshaped or
+    transposed.
 
-    TensorFlow's converter takes constants through reshapes and transposes, and gives 0.3 - y as y - 0.3 then, and
-    2 / y as y / 2 (TensorFlow 2.21), which a convolution before it takes into its weights. A NaN stays one.
+    TensorFlow's converter moves constants through reshapes and transposes, and swaps the operands: 0.3 - y becomes y -
+    0.3, and 2 / y becomes y / 2. A convolution before it then folds the factor into its weights (TensorFlow 2.21). NaN
+    is kept.
     """
-    if not isinstance(x, tf.Tensor) or tf.get_static_value(a) is None or not _is_moved(x):
+    if not isinstance(x, tf.Tensor) or tf.get_static_value(a) is None or not _is_rearranged(x):
         return a
     return tf.where(tf.not_equal(x, x), x, a)
 
 
-def _is_moved(x: tf.Tensor) -> bool:
-    """Whether a reshape or transpose of anything but constants is behind x; of thousands of operators one may be."""
+def _is_rearranged(x: tf.Tensor) -> bool:
+    """Return whether x depends on a reshape or transpose of a non-constant; True if the search takes too many
+    operators.
+    """
     waiting, seen = [x.op], set[str]()
     while waiting:
         op = waiting.pop()
@@ -280,7 +301,7 @@ _MOVING, _MOST_OPERATORS, _DEEPEST = ("Reshape", "Transpose", "ExpandDims", "Squ
 
 
 def _is_of_constants(op: tf.Operation, depth: int = _DEEPEST) -> bool:
-    """Whether what an operator gives is known, as a bias in another shape."""
+    """Return whether an operator's result is constant, such as a reshaped bias."""
     return op.type == "Const" or (
         depth > 0 and bool(op.inputs) and all(_is_of_constants(i.op, depth - 1) for i in op.inputs)
     )

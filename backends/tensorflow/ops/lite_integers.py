@@ -1,4 +1,4 @@
-"""Arithmetic of integers for TensorFlow Lite, which divides in 32 bits only and lacks some operators of others."""
+"""Integer arithmetic for TensorFlow Lite, which divides in 32 bits only and lacks operators for some dtypes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def divide(t, a, b):
 @onnx_op(f"{LITE}::Mod")
 def remainder(t, a, b, *, fmod):
     if a.dtype == tf.float32:
-        # The built-in has the sign of b. Both of one sign, it is that of C.
+        # The built-in result has the sign of b. If a and b have the same sign, it equals the remainder of C.
         rest = tf.math.floormod(tf.abs(a), tf.abs(b))
         return tf.where(tf.less(a, 0.0), -rest, rest)
     if a.dtype in (tf.int32, tf.int64, *_NARROW) and fmod:
@@ -54,19 +54,20 @@ def sign_of_integers(t, x):
 
 
 def _remainder(t: Emitter, a: Value, b: Value) -> tf.Tensor:
-    """a - b·trunc(a / b), of int32 or int64: it has the sign of a."""
+    """Return a - b·trunc(a / b) for int32 or int64; it has the sign of a."""
     one, zero = tf.ones([], a.dtype), tf.zeros([], a.dtype)
-    # The processor has no least number over -1, which leaves nothing.
+    # The processor cannot divide the least number by -1; the remainder is 0.
     rest = tf.math.floormod(a, b if _is_never_minus_one(t, b) else tf.where(tf.equal(b, -one), one, b))
     other = tf.not_equal(rest, zero) & tf.not_equal(tf.less(a, zero), tf.less(b, zero))
     return tf.where(other, rest - b, rest)
 
 
 def _quotient(t: Emitter, a: Value, b: Value) -> tf.Tensor:
-    """trunc(a / b), of int32 or int64. In 64 bits the built-in remainder leaves a number that b divides.
+    """Return trunc(a / b) for int32 or int64. In 64 bits, the built-in remainder is subtracted from a first, so that b
+    divides a.
 
-    A quotient in float32 is off by 2⁻²² of itself at most, so what it leaves of 63 bits is 41, then 19, then none, and
-    what is subtracted too much on the way is added again, modulo 2⁶⁴.
+    A quotient in float32 has a relative error of at most 2⁻²², so the remaining difference shrinks from 63 bits to 41,
+    to 19, to 0. If a step went too far, it is corrected modulo 2⁶⁴.
     """
     if a.dtype == tf.int32:
         if _is_never_minus_one(t, b):

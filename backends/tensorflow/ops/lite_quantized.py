@@ -1,7 +1,7 @@
-"""Integer matrix products and convolutions for TensorFlow Lite, which has exact ones of float32 only.
+"""Integer matrix products and convolutions for TensorFlow Lite, whose exact kernels are float32 only.
 
-Operands of 8 bits are 255 at the most without their zero points: a sum of up to 258 products is below 2²⁴, exact in
-float32 in any order. Longer sums are taken in such parts, which are added in int32.
+Centred 8-bit operands are at most 255, so a sum of up to 258 products is below 2²⁴, and exact in float32 in any order.
+Longer sums are split into parts of this length, which are added in int32.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .quantized import column_scale, subtract_zero_point
 from .windows import kernel_shape_of, spatial_shape, windows
 
 _LONGEST = 2**24 // 255**2
-"""Products of two centred operands of 8 bits whose sum float32 holds."""
+"""Number of products of two centred 8-bit operands whose sum float32 holds exactly."""
 
 
 @onnx_op(f"{LITE}::MatMulInteger")
@@ -69,7 +69,7 @@ def qlinear_conv(
 
 
 def _product(t: Emitter, a: Value, b: Value, a_zero: Value, b_zero: Value) -> tf.Tensor:
-    """numpy.matmul of operands of 8 bits without their zero points, in int32."""
+    """Return numpy.matmul of centred 8-bit operands in int32."""
     length = a.shape[-1] if a.shape[-1] is not None else b.shape[-2 if b.shape.rank > 1 else -1]
     if length is None:
         raise Unsupported(
@@ -99,7 +99,7 @@ def _convolution(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> tf.Tensor:
-    """Sums of products under each window, in int32; x [N, spatial…, I] and w [O, I / group, kernel…], of 8 bits."""
+    """Return the int32 convolution of 8-bit x [N, spatial…, I] and w [O, I / group, kernel…]."""
     kernel = kernel_shape or kernel_shape_of(t, w)
     window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     channels, most = w.shape[1], _LONGEST // math.prod(kernel)
@@ -108,7 +108,7 @@ def _convolution(
             f"{group} groups, whose windows are {channels} x {list(kernel)}: TensorFlow Lite has exact sums of "
             f"{_LONGEST} products"
         )
-    # A pad stands for the zero point, which is 0 once it has been taken off.
+    # A pad stands for the zero point, which is 0 after centring.
     x, w = subtract_zero_point(t, x, x_zero, -1, tf.float32), subtract_zero_point(t, w, w_zero, 0, tf.float32)
     if channels <= most:
         return tf.cast(convolve(t, x, w, window, group), tf.int32)
@@ -117,6 +117,6 @@ def _convolution(
 
 
 def _parts(length: int, most: int) -> Iterator[tuple[int, int]]:
-    """First and last of parts of a length, of about one size, none longer than `most`."""
+    """Yield the bounds of parts of about equal length, none longer than `most`."""
     count = max(1, -(-length // most))
     return ((length * n // count, length * (n + 1) // count) for n in range(count))

@@ -1,4 +1,4 @@
-"""Numbers of 8 bits and less (float8, float4, int4, int2), which TensorFlow stores but hardly computes with."""
+"""Dtypes of 8 bits and less (float8, float4, int4, int2), which TensorFlow stores but has few kernels for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ NARROW_FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2
 NARROW_INTS = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 NARROW = (*NARROW_FLOATS, *NARROW_INTS)
 
-# Those that TensorFlow's Cast takes: as a source into anything, as a target from what is named.
+# Dtypes that TensorFlow's Cast supports: as a source to any dtype, as a target from the named ones.
 _CASTS = {"float8_e4m3fn": tf.float32, "float8_e5m2": tf.float32, "int4": tf.int32, "uint4": tf.int32}
 
 
 def widen_dtype(x: tf.Tensor) -> tf.Tensor:
-    """A narrow number in a dtype that TensorFlow computes with, exactly."""
+    """Return a narrow tensor exactly, in a dtype that TensorFlow computes with."""
     name = x.dtype.name
     if name in _CASTS:
         return tf.cast(x, _CASTS[name])
@@ -27,7 +27,7 @@ def widen_dtype(x: tf.Tensor) -> tf.Tensor:
 
 
 def narrow_dtype(x: tf.Tensor, dtype: tf.DType, saturate: bool) -> tf.Tensor:
-    """`x` in a narrow dtype. Floats are rounded half to even; integers lose the bits that do not fit."""
+    """Return `x` in a narrow dtype. Floats are rounded half to even; integers lose the bits that do not fit."""
     name = dtype.name
     if name in NARROW_FLOATS:
         return _from_codes(_float_codes(tf.cast(x, tf.float32), dtype, saturate), dtype)
@@ -41,10 +41,10 @@ def narrow_dtype(x: tf.Tensor, dtype: tf.DType, saturate: bool) -> tf.Tensor:
 
 
 def _float_codes(x: tf.Tensor, dtype: tf.DType, saturate: bool) -> tf.Tensor:
-    """The bit patterns of the nearest numbers, as int32.
+    """Return the bit patterns of the nearest numbers, as int32.
 
-    All finite magnitudes are in one sorted table; a threshold lies half way between two neighbours, and belongs to the
-    lower one where that one is even.
+    All finite magnitudes are in one sorted table. Thresholds are the midpoints of neighbours; a midpoint rounds to the
+    lower neighbour if that is even.
     """
     codes = np.arange(128 if dtype.size == 1 and "float4" not in dtype.name else 8, dtype=np.uint8)
     values = codes.view(dtype.as_numpy_dtype).astype(np.float32)
@@ -70,7 +70,7 @@ def _float_codes(x: tf.Tensor, dtype: tf.DType, saturate: bool) -> tf.Tensor:
     if unsigned_zero:
         return tf.where(tf.math.is_nan(x) | (found > last), 128, signed)
     nan = int(np.array([np.nan], dtype.as_numpy_dtype).view(np.uint8)[0])
-    # The code after the largest number is infinity, or NaN where there is none.
+    # The code after the largest number is infinity, or NaN if the dtype has none.
     return tf.where(tf.math.is_nan(x), tf.where(negative, nan | 128, nan & 127), signed)
 
 
@@ -78,18 +78,18 @@ _BYTES = np.array([bytes([i]) for i in range(256)], dtype=object)
 
 
 def codes_to_text(codes: tf.Tensor) -> tf.Tensor:
-    """One string of the bytes of an int32 vector."""
+    """Return the bytes of an int32 vector as one string."""
     return tf.strings.reduce_join(tf.gather(tf.constant(_BYTES), codes))
 
 
 def _from_codes(codes: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """A tensor with these bit patterns.
+    """Return a tensor with these bit patterns.
 
-    No kernel makes one; TensorFlow parses a serialized tensor of any dtype, so one is written here: its dtype, its
-    one dim, and one byte for each element.
+    No kernel creates a tensor of such a dtype. But TensorFlow parses serialized tensors of any dtype, so a serialized
+    tensor is written here: its dtype, its single dim, and one byte per element.
     """
     count = tf.size(codes)
-    # A number in seven bits a byte, with a mark on each byte but the last.
+    # A varint: seven bits per byte, with a flag on each byte but the last.
     number = tf.stack([tf.math.floormod(count // 128**i, 128) + (128 if i < 4 else 0) for i in range(5)])
     head = tf.constant([0x08, dtype.as_datatype_enum, 0x12, 0x08, 0x12, 0x06, 0x08], tf.int32)
     message = tf.concat([head, number, [0x22], number, tf.reshape(tf.math.floormod(codes, 256), [-1])], 0)
@@ -100,9 +100,10 @@ def _from_codes(codes: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def _to_codes(x: tf.Tensor) -> tf.Tensor:
-    """The bit patterns of a narrow tensor, as int32.
+    """Return the bit patterns of a narrow tensor, as int32.
 
-    No kernel reads them; TensorFlow hashes the bytes of a tensor of any dtype, and 256 hashes are easily told apart.
+    No kernel reads such a tensor. But TensorFlow hashes the bytes of a tensor of any dtype, and 256 hashes identify the
+    bytes.
     """
     with tf.init_scope():
         hashes = _hashes(tf.constant(np.arange(256, dtype=np.uint8))).numpy()
@@ -114,5 +115,5 @@ def _to_codes(x: tf.Tensor) -> tf.Tensor:
 
 
 def _hashes(x: tf.Tensor) -> tf.Tensor:
-    """One int64 for each element of a vector of bytes (FarmHash's Fingerprint64, which is stable by contract)."""
+    """Return one int64 per element of a byte vector (FarmHash's Fingerprint64, which is stable by contract)."""
     return tf.bitcast(tf.raw_ops.Fingerprint(data=tf.expand_dims(x, 1), method="farmhash64"), tf.int64)

@@ -17,7 +17,7 @@ from .sums import mean as mean_of
 
 @channels_last("BatchNormalization")
 def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
-    kind = x.dtype if x.dtype.size >= 4 else tf.float32  # in half precision factor and offset would lose too much
+    kind = x.dtype if x.dtype.size >= 4 else tf.float32  # factor and offset would lose precision in half precision
     wide, scale, bias = tf.cast(x, kind), tf.cast(scale, kind), tf.cast(bias, kind)
     if not training_mode:
         factor = scale * tf.math.rsqrt(tf.cast(var, kind) + tf.constant(epsilon, kind))
@@ -80,7 +80,7 @@ def mean_variance_normalization(t, x, *, axes):
 
 
 def _wide(x: tf.Tensor, stash: tf.DType) -> tf.DType:
-    """The dtype that sums and squares are taken in: float32 for half precision, and float64 for float64."""
+    """Return the dtype for sums and squares: float32 for half precision, float64 for float64."""
     if x.dtype == tf.float64:
         return tf.float64
     return stash if stash.size >= 4 else tf.float32
@@ -92,8 +92,8 @@ def lp_normalization(t, x, *, axis, p):
     if p not in (1, 2):
         raise Unsupported(f"LpNormalization with p={p}")
     norm = tf.reduce_sum(tf.abs(x), axis, keepdims=True) if p == 1 else tf.norm(x, axis=axis, keepdims=True)
-    # The standard leaves a zero vector zero. DivNoNan of five dims, one of them open, would be a file for TensorFlow
-    # Lite that does not load.
+    # ONNX keeps a vector of zeros unchanged. DivNoNan would do so, but with five dims, one of them dynamic, the
+    # TensorFlow Lite file does not load.
     return x / (norm + tf.cast(tf.equal(norm, 0), x.dtype))
 
 

@@ -1,4 +1,4 @@
-"""Steps of the optimizers in ONNX's training domain."""
+"""Optimizer steps of ONNX's training domain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def gradient(t, *inputs, xs, y, zs=None, body=None):
     if body is None:
         raise Unsupported(f"a gradient of {y!r} by {', '.join(xs)}: not all of them are tensors of the graph around it")
     count = len(xs)
-    # Values of their own: what else is made of the same tensors has no part in this derivative.
+    # New values, so that other uses of the same tensors do not contribute to this derivative.
     given = [tf.identity(tf.convert_to_tensor(x)) for x in inputs]
     with tf.GradientTape() as tape:
         tape.watch(given[:count])
@@ -28,13 +28,13 @@ def gradient(t, *inputs, xs, y, zs=None, body=None):
 
 
 def group_by_tensor(tensors: Sequence[Value], kinds: int) -> list[list[Value]]:
-    """X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
+    """Group X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
     count = len(tensors) // kinds
     return [[tensors[k * count + i] for k in range(kinds)] for i in range(count)]
 
 
 def interleave_results(results: Iterable[Sequence[tf.Tensor]]) -> tuple[tf.Tensor, ...]:
-    """The results for each tensor as X1 X2 … V1 V2 …."""
+    """Return the results per tensor as X1 X2 … V1 V2 …."""
     return tuple(value for row in zip(*results, strict=True) for value in row)
 
 
@@ -69,7 +69,7 @@ def adam(t, rate, count, *tensors, alpha, beta, epsilon, norm_coefficient, norm_
 def momentum(t, rate, count, *tensors, alpha, beta, mode, norm_coefficient):
     if mode not in ("standard", "nesterov"):
         raise Unsupported(f"Momentum with mode {mode!r}")
-    # The first step takes the gradient whole.
+    # The first step uses the whole gradient.
     factor = tf.where(tf.cast(count, tf.int64) > 0, tf.cast(beta, rate.dtype), tf.ones([], rate.dtype))
     results = []
     for x, g, v in group_by_tensor(tensors, 3):

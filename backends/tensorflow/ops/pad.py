@@ -32,7 +32,7 @@ def pad(t, x, pads, value, axes, *, mode):
 
 
 def _spread_pads(rank: int, pads: Value, axes: Value) -> tf.Tensor:
-    """Pads computed at run time as a [2, rank] matrix of all axes."""
+    """Return pads computed at run time as a [2, rank] matrix for all axes."""
     pairs = tf.reshape(tf.cast(pads, tf.int32), [2, -1])
     if axes is None:
         return pairs
@@ -60,7 +60,7 @@ def _positive_part(amount: Dim) -> Dim:
 
 
 def _crop(x: Value, begins: Sequence[Dim], ends: Sequence[Dim]) -> tf.Tensor:
-    """Negative pads take elements off."""
+    """Crop x where pads are negative."""
     start = [tf.maximum(-b, 0) for b in begins]
     size = tf.shape(x) + tf.stack([tf.minimum(b, 0) + tf.minimum(e, 0) for b, e in zip(begins, ends, strict=True)])
     known = all(isinstance(p, int) for p in (*begins, *ends)) and x.shape.is_fully_defined()
@@ -70,7 +70,7 @@ def _crop(x: Value, begins: Sequence[Dim], ends: Sequence[Dim]) -> tf.Tensor:
 
 
 def _is_plain_reflection(x: Value, begins: Sequence[Dim], ends: Sequence[Dim]) -> bool:
-    """Whether TensorFlow's own reflection does: known amounts, none negative, none as long as its dim."""
+    """Return whether TensorFlow's own reflection applies: known, non-negative amounts shorter than their dim."""
     for n, b, e in zip(x.shape.as_list(), begins, ends, strict=True):
         if not isinstance(b, int) or not isinstance(e, int):
             return False
@@ -80,7 +80,7 @@ def _is_plain_reflection(x: Value, begins: Sequence[Dim], ends: Sequence[Dim]) -
 
 
 def _pad_by_gather(t: Emitter, x: Value, begins: Sequence[Dim], ends: Sequence[Dim], mode: str) -> tf.Tensor:
-    """Each padded axis gathered by the indices that its mode repeats."""
+    """Pad each axis by gathering the indices that the mode repeats."""
     for axis, (n, b, e) in enumerate(zip(t.shape(x), begins, ends, strict=True)):
         if isinstance(b, int) and isinstance(e, int) and b == e == 0:
             continue
@@ -90,7 +90,7 @@ def _pad_by_gather(t: Emitter, x: Value, begins: Sequence[Dim], ends: Sequence[D
         if mode == "edge":
             place = minimum(maximum(place, 0), n - 1)
         elif mode == "wrap":
-            first = maximum(-b, 0)  # what negative pads take off comes before: the rest is what repeats
+            first = maximum(-b, 0)  # negative pads crop first; the mode repeats the remaining elements
             place = first + (place - first) % (n + minimum(e, 0) - first)
         elif mode == "reflect":
             period = maximum(2 * (n - 1), 1)

@@ -19,14 +19,14 @@ from .windows import SpatialWindows, pad_spatial, spatial_shape, windows
 
 
 def lowest_number(dtype: tf.DType) -> float:
-    """The smallest number of a dtype."""
+    """Return the smallest number of a dtype."""
     return -np.inf if dtype.is_floating else dtype.min
 
 
 def kernel_taps(
     x: tf.Tensor, window: SpatialWindows, counts: Sequence[Dim]
 ) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
-    """For each element of the kernel, the input elements under it, one for each window; x is padded already."""
+    """Yield, per kernel element, its offsets and the input elements under it, one per window; x is already padded."""
     for offsets in itertools.product(*(range(k) for k in window.kernel)):
         spatial = []
         for offset, d, s, n in zip(offsets, window.dilations, window.strides, counts, strict=True):
@@ -36,12 +36,12 @@ def kernel_taps(
 
 
 def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequence[Dim]) -> tf.Tensor:
-    """MAX or AVG over each window of an input that is padded already."""
+    """Return MAX or AVG over each window of an input that is already padded."""
     if _is_pooled_at_once(x, window):
         if kind == "MAX":
             return tf.nn.max_pool(kept_from_reordering(x), window.kernel, window.strides, "VALID")
         return tf.nn.avg_pool(x, window.kernel, window.strides, "VALID")
-    # Both a maximum and a sum over a window are taken one axis after the other.
+    # Maxima and sums over a window are computed one axis after the other.
     for axis, (k, d, s, n) in enumerate(zip(window.kernel, window.dilations, window.strides, counts, strict=True)):
         ahead = (slice(None),) * (axis + 1)
         parts = [x[(*ahead, slice(i * d, i * d + (n - 1) * s + 1, s))] for i in range(k)]
@@ -50,7 +50,7 @@ def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequen
 
 
 def _is_pooled_at_once(x: tf.Tensor, window: SpatialWindows) -> bool:
-    """Whether TensorFlow has a kernel for it."""
+    """Return whether TensorFlow has a single kernel for it."""
     floats = x.dtype in (tf.float32, tf.float64, tf.float16)
     return floats and len(window.kernel) <= 3 and set(window.dilations) == {1}
 
@@ -99,7 +99,7 @@ def max_pool_channels_first(t, x, *, auto_pad, ceil_mode, dilations, kernel_shap
 
 
 def _maximum_indices(t: Emitter, x: tf.Tensor, window: SpatialWindows, storage_order: int) -> tf.Tensor:
-    """Where each maximum was, counted through the whole N C spatial… tensor (row by row, or column by column)."""
+    """Return the index of each maximum in the whole N C spatial… tensor (row-major, or column-major)."""
     sizes, counts = spatial_shape(t, x), window.outputs(spatial_shape(t, x))
     batch, channels = t.shape(x)[0], t.shape(x)[-1]
     order = list(range(len(sizes)))
@@ -137,7 +137,7 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     mean = pool_windows(pad_spatial(x, window.before, window.after), "AVG", window, counts)
     if window.unpadded:
         return mean
-    # Pads that ceil_mode adds are never counted, those of `pads` only with count_include_pad.
+    # Padding that ceil_mode adds is never counted; `pads` only with count_include_pad.
     own = windows(sizes, kernel_shape, **arguments) if count_include_pad else None
     factor = _kernel_over_count(sizes, window, own, counts, tf.float64 if x.dtype == tf.float64 else tf.float32)
     return mean if factor is None else mean * tf.cast(factor, mean.dtype)
@@ -146,9 +146,10 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
 def _kernel_over_count(
     sizes: Sequence[Dim], window: SpatialWindows, own: SpatialWindows | None, counts: Sequence[Dim], dtype: tf.DType
 ) -> tf.Tensor | None:
-    """The kernel's size over the elements counted under each window: [1, spatial…, 1], or None where it is one.
+    """Return the kernel's size divided by the number of counted elements per window: [1, spatial…, 1]; None if all are
+    1.
 
-    dtype: what the counts of windows whose number is not known are kept in.
+    dtype: the dtype of counts that are not known before the run.
     """
     known_factor: np.ndarray | None = None
     elements, size = None, 1
@@ -167,7 +168,7 @@ def _kernel_over_count(
         if known:
             along = (window.kernel[axis] / count).reshape(shape)
             known_factor = along if known_factor is None else known_factor * along
-        else:  # the product of counts is exact, so that one division rounds
+        else:  # the product of counts is exact, so a single division rounds
             along = tf.reshape(count, shape)
             elements, size = along if elements is None else elements * along, size * window.kernel[axis]
     if elements is None:
@@ -190,7 +191,7 @@ def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, stri
 
 
 def spatial_axes(t: Emitter, x: Value) -> list[int]:
-    """The axes between batch and channels."""
+    """Return the axes between batch and channels."""
     return list(range(1, t.rank(x) - 1))
 
 

@@ -21,7 +21,7 @@ _BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "ui
 
 
 def broadcast_parameter(t: Emitter, x: Value, parameter: Value, axis: int, block_size: int) -> tf.Tensor:
-    """A scale or zero point shaped to broadcast against `x`: one number, one an index of `axis`, or one a block."""
+    """Return a scale or zero point that broadcasts against `x`: per tensor, per index of `axis`, or per block."""
     rank = t.rank(x)
     if t.rank(parameter) == 0 or (t.rank(parameter) == 1 and parameter.shape[0] == 1 and rank != 1):
         return tf.reshape(parameter, [])
@@ -33,7 +33,7 @@ def broadcast_parameter(t: Emitter, x: Value, parameter: Value, axis: int, block
 
 
 def quantize_steps(steps: tf.Tensor, zero: tf.Tensor) -> tf.Tensor:
-    """Numbers of steps, rounded half to even, shifted by the zero point and saturated in its dtype."""
+    """Return numbers in units of the scale, rounded half to even, plus the zero point, saturated in its dtype."""
     low, high = _BOUNDS[zero.dtype.name]
     moved = tf.round(steps) + tf.cast(tf.reshape(zero, []), steps.dtype)
     return tf.cast(tf.clip_by_value(moved, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), zero.dtype)
@@ -65,7 +65,7 @@ def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precis
 def dynamic_quantize_linear(t, x):
     nothing, one = tf.zeros([], x.dtype), tf.ones([], x.dtype)
     low, high = tf.minimum(least(x, None, False), nothing), tf.maximum(largest(x, None, False), nothing)
-    # The scale of zeros is 1 in onnxruntime; the function that defines the operator divides by 0.
+    # The scale of an all-zero input is 1 in onnxruntime; the operator's function body divides by 0.
     scale = tf.where(tf.equal(low, high), one, exact_quotient(t, high - low, tf.constant(255, x.dtype)))
     zero = tf.cast(tf.round(-low / scale), tf.uint8)
     return quantize_steps(x / scale, zero), scale, zero

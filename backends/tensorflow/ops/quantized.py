@@ -1,4 +1,4 @@
-"""Integer matrix products and convolutions, and the operators that requantize their results."""
+"""Integer matrix products and convolutions, and operators that requantize their results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .windows import kernel_shape_of, spatial_shape, windows
 
 
 def subtract_zero_point(t: Emitter, x: Value, zero: Value, axis: int, dtype: tf.DType = tf.float64) -> Value:
-    """x minus its zero point, one number or one for each index of `axis`, exact in a dtype that holds it."""
+    """Return x minus its zero point, per tensor or per index of `axis`, exact in a dtype that holds it."""
     known, known_zero = t.static(x), np.zeros([]) if zero is None else t.static(zero)
     if known is not None and known_zero is not None:
-        # A weight is centred once, not whenever the model runs.
+        # A weight is centred once during conversion, not in each run.
         shift = known_zero.astype(dtype.as_numpy_dtype)
         if shift.ndim == 1:
             shift = shift.reshape([-1 if i == axis % known.ndim else 1 for i in range(known.ndim)])
@@ -71,7 +71,7 @@ def _integer_convolution(
         pads=pads,
         auto_pad=auto_pad,
     )
-    # A pad stands for the zero point, which is 0 once it has been taken off.
+    # A pad stands for the zero point, which is 0 after centring.
     return convolve(t, subtract_zero_point(t, x, x_zero, -1), subtract_zero_point(t, w, w_zero, 0), window, group)
 
 
@@ -83,7 +83,7 @@ def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
 
 
 def column_scale(scale: Value, axis: int, like: tf.Tensor) -> tf.Tensor:
-    """The scale of a matrix product's operand, one number or one for each index of `axis`, in the dtype of `like`."""
+    """Return the scale of a matrix product's operand, per tensor or per index of `axis`, in the dtype of `like`."""
     scale = tf.cast(scale, like.dtype)
     if scale.shape.rank == 1 and scale.shape[0] != 1:
         rank = like.shape.rank

@@ -1,4 +1,4 @@
-"""Random numbers: of the distribution asked for, and not the same ones as any other runtime's."""
+"""Random numbers of the requested distribution; they differ from those of other runtimes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..rules import onnx_op
 
 
 def integer_seed(seed: float | None) -> int | None:
-    """ONNX's floating seed as TensorFlow's integer one."""
+    """Return ONNX's float seed as TensorFlow's integer seed."""
     return None if seed is None else int(seed)
 
 
 def random_normal_numbers(
     shape: Sequence[int] | tf.Tensor, dtype: tf.DType, mean: float, scale: float, seed: float | None
 ) -> tf.Tensor:
-    """Normally distributed numbers."""
+    """Return normally distributed numbers."""
     wide = dtype if dtype in (tf.float16, tf.float32, tf.float64, tf.bfloat16) else tf.float32
     return tf.cast(tf.random.normal(shape, mean, scale, wide, integer_seed(seed)), dtype)
 
@@ -28,13 +28,13 @@ def random_normal_numbers(
 def random_uniform_numbers(
     shape: Sequence[int] | tf.Tensor, dtype: tf.DType, low: float, high: float, seed: float | None
 ) -> tf.Tensor:
-    """Uniformly distributed numbers."""
+    """Return uniformly distributed numbers."""
     wide = dtype if dtype in (tf.float16, tf.float32, tf.float64, tf.bfloat16) else tf.float32
     return tf.cast(tf.random.uniform(shape, low, high, wide, integer_seed(seed)), dtype)
 
 
 def output_dtype(dtype: int | None, like: Value = None) -> tf.DType:
-    """The dtype that was asked for, else that of the input, else float32."""
+    """Return the requested dtype, else the input's, else float32."""
     if dtype is not None:
         return tf_dtype(ir.DataType(dtype))
     return tf.float32 if like is None else like.dtype

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: one loop over time for each direction."""
+"""RNN, GRU and LSTM: one loop over time per direction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from convert.semantics.activations import activations as activations_of
 
 from ..emit import Emitter, Value
-from ..rules import LITE, onnx_op
+from ..rules import CALIBRATED, LITE, onnx_op
 from . import activation
 
 _PLAIN: dict[str, Callable] = {
@@ -32,6 +32,9 @@ _WITH_NUMBERS: dict[str, Callable] = {
     "Elu": lambda x, alpha, beta: activation.elu(None, x, alpha=alpha),
 }
 
+_MOST_STEPS = 256
+"""A calibrated loop of fixed sizes is unrolled up to this many steps."""
+
 
 def activation_functions(
     operator: str,
@@ -40,7 +43,7 @@ def activation_functions(
     betas: Sequence[float] | None,
     directions: int,
 ) -> list[list[Callable]]:
-    """The activation functions of each direction of an RNN, GRU or LSTM."""
+    """Return the activation functions of each direction of an RNN, GRU or LSTM."""
     return [
         [_PLAIN.get(f.name) or partial(_WITH_NUMBERS[f.name], alpha=f.alpha, beta=f.beta) for f in found]
         for found in activations_of(operator, names, alphas, betas, directions)
@@ -58,22 +61,21 @@ def run_directions(
 ) -> tuple[tf.Tensor, ...]:
     """Run a cell over time in each direction.
 
-    x is [time, batch, input] (`layout` 1: batch first); `states` are initial states [directions, batch, hidden] or
-    functions that make zeros; `make_cell(d)` gives, of direction d, what all of x is taken through before the loop, and
-    the step `(x_t, *states) -> states` on a row of that. Returns all hidden states [time, directions, batch, hidden]
-    and the last of each state [directions, batch, hidden].
+    x is [time, batch, input] (`layout` 1: batch first). `states` are initial states [directions, batch, hidden], or
+    functions that create zeros. `make_cell(d)` returns for direction d a projection that is applied to all of x before
+    the loop, and the step `(x_t, *states) -> states` on a row of the projected input. Returns all hidden states [time,
+    directions, batch, hidden] and the last of each state [directions, batch, hidden].
     """
     if layout:
         x = tf.transpose(x, [1, 0, 2])
         states = [tf.transpose(s, [1, 0, 2]) for s in states]
     assert t.node is not None
-    lite = t.node.domain == LITE
-    run, turned = (_loop_without_list, _reverse_steps_lite) if lite else (_loop, _reverse_steps)
+    run, turned = (_loop_in_lite, _reverse_steps_lite) if t.node.domain == LITE else (_loop, _reverse_steps)
     every, last = [], []
     for d in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or d == 1
         project, step = make_cell(d)
-        # A sequence of its own length begins at its own end; where all have the same, steps are counted down.
+        # With lengths, the reverse direction starts at each sequence's end; without, it counts the steps down.
         own = backwards and lengths is not None
         rows = project(turned(x, lengths) if own else x)
         outputs, final = run(t, rows, lengths, [s[d] for s in states], step, backwards and not own)
@@ -94,7 +96,7 @@ def _loop(
     cell: Callable[..., Sequence[tf.Tensor]],
     backwards: bool,
 ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
-    """All outputs of the cell, in a list that is stacked at the end, and its last states."""
+    """Return all outputs of the cell, collected in a list and stacked, and its last states."""
     time = t.shape(x)[0]
     array = tf.TensorArray(x.dtype, time, element_shape=states[0].shape)
 
@@ -107,6 +109,36 @@ def _loop(
     return loop[1].stack(), loop[2:]
 
 
+def _loop_in_lite(
+    t: Emitter,
+    x: tf.Tensor,
+    lengths: tf.Tensor | None,
+    states: Sequence[tf.Tensor],
+    cell: Callable[..., Sequence[tf.Tensor]],
+    backwards: bool,
+) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+    """`_loop` for TensorFlow Lite: unrolled if the node is to be calibrated and all its sizes are known.
+
+    TensorFlow's calibrator ends the process at a loop of fixed sizes that reads a row by its counter (2.21).
+    """
+    assert t.node is not None
+    time = t.shape(x)[0]
+    known = isinstance(time, int) and x.shape.is_fully_defined()
+    if not (known and CALIBRATED in t.node.metadata_props):
+        return _loop_without_list(t, x, lengths, states, cell, backwards)
+    if time > _MOST_STEPS:
+        raise Unsupported(
+            f"TensorFlow's converter cannot calibrate a loop of fixed sizes, and {time} steps are too many to write "
+            "out: leave the batch size open (--input), or store weights alone (--quantize int8-weights)"
+        )
+    rows = []
+    for i in range(time):
+        after = cell(x[time - 1 - i if backwards else i], *states)
+        shown, states = _mask_finished(tf.constant(i), lengths, after, states)
+        rows.append(shown)
+    return tf.stack(rows[::-1] if backwards else rows), states
+
+
 def _loop_without_list(
     t: Emitter,
     x: tf.Tensor,
@@ -115,7 +147,7 @@ def _loop_without_list(
     cell: Callable[..., Sequence[tf.Tensor]],
     backwards: bool,
 ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
-    """`_loop` for TensorFlow Lite, which has no list of tensors of dynamic size: rows are replaced."""
+    """`_loop` without a list of tensors of dynamic size, which TensorFlow Lite lacks: rows are replaced."""
     time = t.shape(x)[0]
     outputs = tf.zeros([time, *t.shape(states[0])], x.dtype)
 
@@ -131,7 +163,7 @@ def _loop_without_list(
 def _mask_finished(
     i: tf.Tensor, lengths: tf.Tensor | None, after: Sequence[tf.Tensor], before: Sequence[tf.Tensor]
 ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
-    """What step i shows, and its states: beyond a sequence's length its state stays, and its output is zero."""
+    """Return output and states of step i: after a sequence's end its state is kept and its output is zero."""
     for a, b in zip(after, before, strict=True):
         a.set_shape(b.shape)
     if lengths is None:
@@ -142,19 +174,21 @@ def _mask_finished(
 
 
 def _reverse_steps(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """The steps of each sequence [time, batch, …] in the opposite order, up to its length."""
+    """Reverse the steps of each sequence [time, batch, …] up to its length."""
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
 
 
 def _reverse_steps_lite(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """`_reverse_steps` by a gather: in 8 bits the converter gives both ends of a reversal other scales."""
+    """Return what `_reverse_steps` returns, by a gather: the converter gives input and output of a reversal different
+    8-bit scales.
+    """
     steps, ends = tf.range(tf.shape(x)[0])[None], tf.cast(lengths, tf.int32)[:, None]
     places = tf.where(steps < ends, ends - 1 - steps, steps)
     return tf.transpose(tf.gather(tf.transpose(x, [1, 0, 2]), places, axis=1, batch_dims=1), [1, 0, 2])
 
 
 def hidden_size_of(r: Value, hidden_size: int | None) -> int:
-    """The number of hidden units. Raises `Unsupported` where neither the attribute nor the weights tell it."""
+    """Return the number of hidden units. Raises `Unsupported` if neither the attributes nor the weights have it."""
     hidden = hidden_size or r.shape.as_list()[-1]
     if hidden is None:
         raise Unsupported("the number of hidden units is not known")
@@ -164,19 +198,19 @@ def hidden_size_of(r: Value, hidden_size: int | None) -> int:
 def weights_of(
     t: Emitter, w: Value, r: Value, b: Value, d: int, gates: int, hidden: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Input weights [input, gates·hidden], recurrent weights, and both biases of direction d."""
+    """Return input weights [input, gates·hidden], recurrent weights, and both biases of direction d."""
     w, r = t.permuted(w, (0, 2, 1))[d], t.permuted(r, (0, 2, 1))[d]
     bias = tf.zeros([2 * gates * hidden], w.dtype) if b is None else tf.convert_to_tensor(b)[d]
     return w, r, bias[: gates * hidden], bias[gates * hidden :]
 
 
 def input_projection(weights: tf.Tensor, bias: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-    """What takes all steps of the input [time, batch, input] to what a cell makes of them, in one product."""
+    """Return a function that projects all steps of the input [time, batch, input] in one product."""
     return lambda x: tf.tensordot(x, weights, 1) + bias
 
 
 def initial_state(t: Emitter, x: Value, given: Value, directions: int, hidden: int, layout: int) -> tf.Tensor:
-    """The initial state that was given, or zeros."""
+    """Return the given initial state, or zeros."""
     if given is not None:
         return t.of_rank(given, 3)
     batch = t.shape(x)[0 if layout else 1]
@@ -184,12 +218,12 @@ def initial_state(t: Emitter, x: Value, given: Value, directions: int, hidden: i
 
 
 def direction_count(direction: str) -> int:
-    """The number of directions."""
+    """Return the number of directions."""
     return 2 if direction == "bidirectional" else 1
 
 
 def clip_symmetric(value: tf.Tensor, clip: float | None) -> tf.Tensor:
-    """The value inside [-clip, clip]."""
+    """Return the value clipped to [-clip, clip]."""
     return value if clip is None else tf.clip_by_value(value, -clip, clip)
 
 

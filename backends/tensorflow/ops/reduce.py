@@ -11,12 +11,13 @@ from ..rules import onnx_op
 from .sums import is_half, mean, total
 from .unary import UNSIGNED
 
-# Integers without a kernel of their own are reduced in these; halves in float32 (see `sums.py`).
+# Integers without a kernel of their own are reduced in these dtypes; half precision is reduced in float32 (see
+# `sums.py`).
 _WIDE = {tf.int8: tf.int32, tf.uint8: tf.int32, tf.int16: tf.int32, tf.uint16: tf.int32, tf.uint32: tf.int64}
 
 
 def axes_of(t: Emitter, x: Value, axes: Value, noop: int) -> list[int] | tf.Tensor | None:
-    """What TensorFlow takes as axis: None for all, a list, or a tensor computed at run time."""
+    """Return the axis argument for TensorFlow: None for all, a list, or a tensor computed at run time."""
     if axes is None:
         return [] if noop else None
     known = t.ints(axes)
@@ -25,13 +26,13 @@ def axes_of(t: Emitter, x: Value, axes: Value, noop: int) -> list[int] | tf.Tens
     axes = tf.cast(axes, tf.int32)
     if noop:
         return axes
-    # No axes mean all of them.
+    # Empty axes mean all axes.
     every = tf.range(tf.rank(x))
     return tf.cond(tf.equal(tf.size(axes), 0), lambda: every, lambda: axes)
 
 
 def reduction_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """The rule for an ONNX reduction with `axes` as an input."""
+    """Return the rule of an ONNX reduction with `axes` as an input."""
 
     def rule(t, x, axes, *, keepdims, noop_with_empty_axes):
         chosen = axes_of(t, x, axes, noop_with_empty_axes)
@@ -39,7 +40,7 @@ def reduction_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tenso
             return (tf.reduce_all if function is least else tf.reduce_any)(x, chosen, bool(keepdims))
         wide = tf.float32 if is_half(x) and function not in (largest, least) else _WIDE.get(x.dtype)
         y = function(x if wide is None else tf.cast(x, wide), chosen, bool(keepdims))
-        if wide is not None and function in (largest, least):  # of nothing, the end of the wider dtype
+        if wide is not None and function in (largest, least):  # an empty reduction returns the limit of the wider dtype
             y = tf.clip_by_value(y, tf.constant(x.dtype.min, wide), tf.constant(x.dtype.max, wide))
         return y if wide is None else tf.cast(y, x.dtype)
 
@@ -55,7 +56,7 @@ def square_root(x: tf.Tensor) -> tf.Tensor:
 
 
 def length(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:
-    """The root of a sum of squares; the gradient at zero is zero."""
+    """Return the root of a sum of squares, with a gradient of zero at zero."""
     squares = total(tf.square(x), axes, keep)
     if not squares.dtype.is_floating:
         return square_root(squares)
@@ -73,11 +74,12 @@ def log_sum_exp(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) ->
 
 
 def kept_from_reordering(x: Value) -> tf.Tensor:
-    """The input of a maximum, a minimum or their place, kept apart from what makes it.
+    """Return the input of a maximum, minimum or arg-extremum in a form that is not merged with the node that computes
+    it.
 
-    It takes ArgMax(Relu(x)) for ArgMax(x), and so with all functions that grow (Sigmoid, Floor, Sign …), which is
-    another index where these make numbers equal. Max(Tanh(x)) it takes for Tanh(Max(x)), and loses the Tanh where what
-    reads it is Exp(…) - 1, which it takes for Expm1 (TensorFlow 2.21, with MaxPool, Max and Min).
+    TensorFlow rewrites ArgMax(Relu(x)) to ArgMax(x), and so for all monotonic functions (Sigmoid, Floor, Sign …); the
+    index differs if the function makes numbers equal. It also rewrites Max(Tanh(x)) to Tanh(Max(x)), and loses the Tanh
+    if an Exp(…) - 1 follows, which it rewrites to Expm1 (TensorFlow 2.21, with MaxPool, Max and Min).
     """
     return kept_apart(x)
 
@@ -91,7 +93,7 @@ def least(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Te
 
 
 def register_reductions(**functions: Callable[..., tf.Tensor]) -> None:
-    """Enter reductions into the table."""
+    """Register reductions in the table."""
     for operator, function in functions.items():
         onnx_op(operator)(reduction_rule(function))
 
@@ -111,7 +113,7 @@ register_reductions(
 
 
 def arg_extremum_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """The rule for ArgMax or ArgMin."""
+    """Return the rule of ArgMax or ArgMin."""
 
     def rule(t, x, *, axis, keepdims, select_last_index):
         if select_last_index:

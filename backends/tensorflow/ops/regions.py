@@ -1,4 +1,4 @@
-"""Regions of interest and deformed windows: sampling at fractional places. Data is channels-last."""
+"""Regions of interest and deformable windows: sampling at fractional coordinates. Data is channels-last."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def roi_align(
 def axis_samples(
     start: tf.Tensor, end: tf.Tensor, bins: int, size: Dim, ratio: int, half: bool
 ) -> tuple[tuple[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Along one axis: lower and upper neighbour of each sample, their weights, and which samples count.
+    """Return, along one axis, lower and upper neighbour of each sample, their weights, and a mask of valid samples.
 
-    Each is [rois, bins, samples a bin]; a bin of adaptive size has as many as its roi needs, the others are masked.
+    Each is [rois, bins, samples per bin]. With an adaptive ratio, a bin has as many samples as its roi needs; the
+    others are masked.
     """
     extent = end - start
     extent = extent if half else tf.maximum(extent, 1.0)
@@ -74,7 +75,7 @@ def axis_samples(
 
 
 def bin_averages(sampled: tuple[Sequence[tf.Tensor], Sequence[tf.Tensor], tf.Tensor], size: Dim) -> tf.Tensor:
-    """The share of each input element in each bin along one axis: [rois, bins, size]."""
+    """Return the weight of each input element in each bin along one axis: [rois, bins, size]."""
     places, weights, counted = sampled
     total = tf.reduce_sum(tf.cast(counted, tf.float32), -1, keepdims=True)
     share = sum(tf.one_hot(p, size) * w[..., None] for p, w in zip(places, weights, strict=True))
@@ -86,7 +87,7 @@ def largest_samples(
     rows: tuple[Sequence[tf.Tensor], Sequence[tf.Tensor], tf.Tensor],
     columns: tuple[Sequence[tf.Tensor], Sequence[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """The largest of all weighted neighbours of a bin's samples, as ONNX's reference and onnxruntime have it."""
+    """Return the maximum over all weighted neighbours of a bin's samples, as ONNX's reference and onnxruntime do."""
     lowest = tf.constant(images.dtype.min, images.dtype)
     best = None
     counted = rows[2][:, :, None, :, None] & columns[2][:, None, :, None, :]
@@ -107,7 +108,7 @@ def largest_samples(
 @channels_last("MaxRoiPool")
 def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
     _, height, width, _ = t.shape(x)
-    # Rows of `rois` are batch index, x1, y1, x2, y2; halves are rounded away from zero.
+    # Rows of `rois` are batch index, x1, y1, x2, y2; ties are rounded away from zero.
     scaled = rois[:, 1:] * tf.constant(spatial_scale, rois.dtype)
     corners = tf.cast(tf.sign(scaled) * tf.floor(tf.abs(scaled) + 0.5), tf.int32)
     down = inside_mask(corners[:, 1], corners[:, 3], pooled_shape[0], height)
@@ -122,7 +123,7 @@ def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
 
 
 def inside_mask(start: tf.Tensor, end: tf.Tensor, bins: int, size: Dim) -> tf.Tensor:
-    """Which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
+    """Return which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
     extent = tf.cast(tf.maximum(end - start + 1, 1), tf.float32) / bins
     number = tf.range(bins, dtype=tf.float32)[None, :]
     first = start[:, None] + tf.cast(tf.floor(number * extent[:, None]), tf.int32)
@@ -150,7 +151,7 @@ def deform_conv(t, x, w, offset, bias, mask, *, dilations, group, kernel_shape, 
         sampled = sample_bilinear(t, x, down, across, offset_group)
         if masks is not None:
             sampled = sampled * masks[:, :, i, j][..., None]
-        # Offset groups divide the channels in order.
+        # Offset groups split the channels in order.
         sampled = tf.reshape(tf.transpose(sampled, [0, 2, 3, 1, 4]), pack_dims([n, height, width, t.shape(x)[-1]]))
         part = multiply_groups(sampled, moved[i, j], group)
         y = part if y is None else y + part
@@ -163,7 +164,9 @@ def _grouped_shape(t: Emitter, x: Value, groups: int, kernel: Sequence[Dim]) -> 
 
 
 def sample_bilinear(t: Emitter, x: Value, down: tf.Tensor, across: tf.Tensor, groups: int) -> tf.Tensor:
-    """x sampled at [batch, groups, rows, columns] places, zero outside: [batch, groups, rows, columns, channels]."""
+    """Return x sampled at [batch, groups, rows, columns] coordinates, zero outside: [batch, groups, rows, columns,
+    channels].
+    """
     n, height, width, channels = t.shape(x)
     x = tf.transpose(tf.reshape(x, pack_dims([n, height * width, groups, channels // groups])), [0, 2, 1, 3])
     total = None
@@ -180,7 +183,7 @@ def sample_bilinear(t: Emitter, x: Value, down: tf.Tensor, across: tf.Tensor, gr
 
 
 def multiply_groups(x: tf.Tensor, w: tf.Tensor, group: int) -> tf.Tensor:
-    """Each group of channels times its [inputs, outputs] weights."""
+    """Return each group of channels times its [inputs, outputs] weights."""
     if group == 1:
         return tf.tensordot(x, w, 1)
     parts = zip(tf.split(x, group, -1), tf.split(w, group, -1), strict=True)

@@ -1,4 +1,4 @@
-"""Resize in all its modes: along each axis by itself, as a weighted sum of gathered neighbours."""
+"""Resize in all its modes: a weighted sum of gathered neighbours along each axis in turn."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def resize_axes(
     policy: str,
     sampling: Interpolation,
 ) -> tf.Tensor:
-    """Resize `x`, whose axis for ONNX's axis i is `places[i]`."""
+    """Resize `x`; its axis for ONNX's axis i is `places[i]`."""
     rank = t.rank(x)
     axes = [a % rank for a in axes] if axes is not None else list(range(rank))
     dims = [t.shape(x)[places[a]] for a in axes]
@@ -124,13 +124,13 @@ def resize_axes(
         beyond = tf.reshape(beyond, [-1 if i == axis else 1 for i in range(rank)])
         x = tf.where(beyond, tf.cast(sampling.extrapolation, x.dtype), x)
     if x.dtype != kind:
-        whole = tf.round(x) if sampling.antialias else x * WHOLE  # a cast takes the fraction away
+        whole = tf.round(x) if sampling.antialias else x * WHOLE  # a cast drops the fraction
         x = tf.cast(tf.clip_by_value(whole, float(kind.min), float(kind.max)), kind)
     return tf.convert_to_tensor(x)
 
 
 def ignores_roi(sampling: Interpolation) -> bool:
-    """Whether a scale of one leaves an axis as it is."""
+    """Return whether an axis with a scale of one stays unchanged."""
     return sampling.coordinates != "tf_crop_and_resize"
 
 
@@ -149,7 +149,7 @@ def _as_number(value: Dim) -> int | tf.Tensor:
 def _scales_and_sizes(
     t: Emitter, dims: Sequence[Dim], scales: Value, sizes: Value, policy: str
 ) -> tuple[list[float | tf.Tensor], list[Dim]]:
-    """The scale and the new size of each axis: numbers where they are known."""
+    """Return the scale and the new size of each axis, as numbers if they are known."""
     if sizes is not None:
         known = t.ints(sizes)
         wanted = known if known is not None else tf.unstack(tf.cast(sizes, tf.int32), num=len(dims))
@@ -161,7 +161,7 @@ def _scales_and_sizes(
         factors = tf.unstack(scales, num=len(dims))
         sizes = [tf.cast(n, tf.float32) * f for n, f in zip(dims, factors, strict=True)]
         return factors, [tf.cast(tf.floor(n), tf.int32) for n in sizes]
-    # The product is taken in float32, as the scales are: 0.6 × 5 is then 3.
+    # The product is computed in float32, as the scales are: 0.6 × 5 is then 3.
     factors = [float(f) for f in numbers.ravel()]
     targets = [
         resized_length(n, f)
@@ -181,10 +181,11 @@ def _ratio(target: Dim, size: Dim) -> float | tf.Tensor:
 
 
 def _quotient(a: tf.Tensor, b: np.float32 | tf.Tensor) -> tf.Tensor:
-    """a / b of positive numbers, as float32 rounds it.
+    """Return a / b of positive numbers, rounded to float32.
 
-    TensorFlow's optimizer makes a product with the reciprocal of what is constant to it, and 5 · (1 / 6) is another
-    number than 5 / 6: places in the middle of two elements are in the other one then. What it sees here is no constant.
+    TensorFlow's optimizer multiplies by the reciprocal of a constant divisor, and 5 · (1 / 6) differs from 5 / 6:
+    coordinates halfway between two elements would be rounded to the other element. Here the divisor is made to look
+    computed.
     """
     return a / tf.maximum(b, tf.minimum(a, b))
 
@@ -192,7 +193,7 @@ def _quotient(a: tf.Tensor, b: np.float32 | tf.Tensor) -> tf.Tensor:
 def _keep_aspect_ratio(
     dims: Sequence[Dim], wanted: Sequence[Dim], policy: str
 ) -> tuple[list[float | tf.Tensor], list[Dim]]:
-    """One scale for all axes: the smallest (not_larger) or the largest (not_smaller) of theirs."""
+    """Return one scale for all axes: the smallest (not_larger) or the largest (not_smaller) of them."""
     ratios = [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)]
     if all(isinstance(r, float) for r in ratios):
         scale, sizes = keep_aspect_ratio(dims, wanted, policy)
@@ -213,7 +214,7 @@ def _region_bounds(t: Emitter, roi: Value, i: int, count: int) -> tuple[Any, Any
 def coordinates(
     sampling: Interpolation, size: Dim, target: Dim, scale: float | tf.Tensor, bounds: tuple[Any, Any] | None
 ) -> np.ndarray | tf.Tensor:
-    """Where each output element lies in the input: numpy where everything is known, else float32.
+    """Return the input coordinate of each output element: numpy if everything is known, else float32.
 
     The formulas are those of convert.semantics.interpolation, for sizes that are tensors.
     """
@@ -301,7 +302,7 @@ def _round_nearest(where: tf.Tensor, mode: str) -> tf.Tensor:
 
 
 def _neighbors(where: tf.Tensor, size: Dim, scale: float | tf.Tensor, sampling: Interpolation) -> tuple[Any, Any]:
-    """Places and weights of the input elements that each output element is made of, where the run tells how many."""
+    """Return indices and weights of the input elements for each output element, if their number is fixed."""
     reach = 1 if sampling.mode == "linear" else 2
     stretch = 1.0
     if sampling.antialias:
@@ -322,7 +323,7 @@ def _neighbors(where: tf.Tensor, size: Dim, scale: float | tf.Tensor, sampling: 
 def _resample_antialiased(
     x: tf.Tensor, axis: int, last: Dim, where: tf.Tensor, scale: tf.Tensor, sampling: Interpolation
 ) -> tf.Tensor:
-    """Along one axis with a scale, and so a number of neighbours, that is not known."""
+    """Resample one axis at a scale that is not known, so that the number of neighbours is not known either."""
     reach = 1.0 if sampling.mode == "linear" else 2.0
     stretch = tf.maximum(1.0, 1.0 / scale)
     span = tf.math.ceil(reach * stretch)

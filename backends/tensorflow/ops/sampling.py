@@ -1,4 +1,4 @@
-"""Sampling at coordinates that are computed at run time, and boxes."""
+"""Sampling at coordinates that are computed at run time, and bounding boxes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..emit import Dim
+from ..emit import Dim, Value
 from ..rules import channels_last, onnx_op
 from .shape import pack_dims
 
-# Keys' cubic convolution, as PyTorch and ONNX use it here.
+# Keys' cubic convolution, with the coefficient of PyTorch and ONNX.
 _ALPHA = -0.75
 
 
@@ -30,13 +30,13 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
     kind = tf.float64 if grid.dtype == tf.float64 else tf.float32
     places, weights = [], []
     for axis, n in enumerate(sizes):
-        # The grid counts the axes backwards: x, y, z.
+        # The grid has the axes in reverse order: x, y, z.
         where = tf.cast(grid[..., rank - 1 - axis], kind)
         size = tf.cast(n, kind)
         where = (where + 1) / 2 * (size - 1) if align_corners else ((where + 1) * size - 1) / 2
         low, high = (0.0, size - 1) if align_corners else (-0.5, size - 0.5)
         where = tf.round(where) if mode == "nearest" else where
-        # Cubic takes elements beyond the border from where they are padded, one by one.
+        # The cubic mode pads each element beyond the border separately.
         if padding_mode == "border" and mode not in ("cubic", "bicubic"):
             where = tf.clip_by_value(where, 0.0, size - 1)
         elif padding_mode == "reflection":
@@ -59,7 +59,7 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
 
 
 def reflect_coordinates(where: tf.Tensor, low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
-    """Reflected at the borders until it lies between them."""
+    """Reflect coordinates at the borders until they lie between them."""
     span = high - low
     distance = tf.abs(where - low)
     turns = tf.floor(tf.math.divide_no_nan(distance, span))
@@ -68,7 +68,7 @@ def reflect_coordinates(where: tf.Tensor, low: tf.Tensor, high: tf.Tensor) -> tf
 
 
 def neighbor_weights(where: tf.Tensor, mode: str) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """The elements around a coordinate and their weights along one axis."""
+    """Return the elements around a coordinate and their weights along one axis."""
     if mode == "nearest":
         return [where], [tf.ones_like(where)]
     base = tf.floor(where)
@@ -90,7 +90,7 @@ def neighbor_weights(where: tf.Tensor, mode: str) -> tuple[list[tf.Tensor], list
 def clip_to_input(
     place: tf.Tensor, weight: tf.Tensor, size: Dim, low: tf.Tensor, high: tf.Tensor, padding: str
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """An element's index within the input, and its weight, which is zero where padding is."""
+    """Return an element's index clamped to the input, and its weight, which is zero in the padding."""
     last = size - 1
     if padding == "reflection":
         place = reflect_coordinates(place, low, high)
@@ -100,15 +100,21 @@ def clip_to_input(
     return tf.clip_by_value(tf.cast(place, tf.int32), 0, last), weight
 
 
+def box_corners(boxes: Value, from_centre: int) -> tf.Tensor:
+    """Return boxes as two opposite corners; they may be given by centre and size."""
+    boxes = tf.convert_to_tensor(boxes)
+    if not from_centre:
+        return boxes
+    centre, size = boxes[..., :2], boxes[..., 2:]
+    return tf.concat([centre - size / 2, centre + size / 2], -1)
+
+
 @onnx_op("NonMaxSuppression")
 def non_max_suppression(
     t, boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, *, center_point_box
 ):
     batch, classes, count = t.shape(scores)
-    boxes = tf.convert_to_tensor(boxes)
-    if center_point_box:
-        centre, size = boxes[..., :2], boxes[..., 2:]
-        boxes = tf.concat([centre - size / 2, centre + size / 2], -1)
+    boxes = box_corners(boxes, center_point_box)
     limit = (
         tf.zeros([], tf.int32)
         if max_output_boxes_per_class is None

@@ -13,7 +13,7 @@ from .shape import dims_product, pack_dims
 
 
 def scatter_updates(t: Emitter, x: tf.Tensor, places: tf.Tensor, updates: Value, reduction: str) -> tf.Tensor:
-    """`x` with `updates` written at, or combined with what is at, the index tuples `places`."""
+    """Return `x` with `updates` written to, or combined with, the elements at the index tuples `places`."""
     if t.node is not None and t.node.domain == LITE and reduction in ("none", "add"):
         return _write_in_lite(t, x, places, updates) if reduction == "none" else _add_in_lite(x, places, updates)
     return _scatter(x, places, updates, reduction)
@@ -36,10 +36,10 @@ def _scatter(x: Value, places: tf.Tensor, updates: Value, reduction: str) -> tf.
 
 
 def _write_in_lite(t: Emitter, x: tf.Tensor, places: tf.Tensor, updates: Value) -> tf.Tensor:
-    """The last of the updates with a place, as elsewhere, picked by index.
+    """Write the last update of each index, as other targets do, by a gather.
 
-    TensorFlow Lite's own form adds updates that have one place, and multiplies by 0 what they take the place of, so
-    that NaN stays.
+    TensorFlow Lite's own operator adds updates of equal indices, and multiplies the replaced elements by 0, which keeps
+    NaN.
     """
     depth = places.shape[-1]
     if depth is None:
@@ -58,12 +58,12 @@ def _write_in_lite(t: Emitter, x: tf.Tensor, places: tf.Tensor, updates: Value) 
 
 
 def _add_in_lite(x: tf.Tensor, places: tf.Tensor, updates: Value) -> tf.Tensor:
-    """Without TensorFlow Lite's own form, which makes NaN of infinity."""
+    """Add updates without TensorFlow Lite's own operator, which turns infinity into NaN."""
     return tf.add(x, tf.scatter_nd(places, updates, tf.shape(x, places.dtype)))
 
 
 def _scatter_multiply(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
-    """TensorFlow has no scattered product: the updates of each element are multiplied by segment first."""
+    """Multiply elements by updates. TensorFlow has no scattered product, so updates are multiplied by segment first."""
     depth = places.shape.as_list()[-1]
     depth = tf.shape(places)[-1] if depth is None else depth
     dims = tf.shape(x, places.dtype)
@@ -77,7 +77,7 @@ def _scatter_multiply(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf
 
 @onnx_op("ScatterND", f"{LITE}::ScatterND")
 def scatter_nd(t, x, indices, updates, *, reduction):
-    if t.rank(indices) == 1:  # one place, which TensorFlow takes for a list of places of one dim
+    if t.rank(indices) == 1:  # a single index tuple, which TensorFlow reads as a list of one-dim indices
         indices, updates = tf.expand_dims(indices, 0), tf.expand_dims(updates, 0)
     return scatter_updates(
         t, tf.convert_to_tensor(x), tf.convert_to_tensor(wrap_negative_nd(t, x, indices)), updates, reduction

@@ -24,7 +24,7 @@ def top_k(t, x, k, *, axis, largest, sorted):
 
 
 def reversed_order(x: tf.Tensor) -> tf.Tensor:
-    """An order-reversing map that is its own inverse and does not overflow."""
+    """Return an order-reversing map of x that is its own inverse and does not overflow."""
     return tf.negative(x) if x.dtype.is_floating else tf.bitwise.invert(x)
 
 
@@ -44,8 +44,8 @@ def unique(t, x, *, axis, sorted):
 
 
 def _lexical_order(y: tf.Tensor, axis: int) -> tf.Tensor:
-    """Positions along `axis` that sort the slices by their first element, then their second, and so on."""
-    if y.dtype == tf.string:  # of which TensorFlow sorts the code points only
+    """Return positions along `axis` that sort the slices by their first element, then their second, and so on."""
+    if y.dtype == tf.string:  # TensorFlow sorts code points only
         y = tf.strings.unicode_decode(y, "UTF-8").to_tensor(-1)
     rank = y.shape.rank
     rows = tf.transpose(y, [axis, *(i for i in range(rank) if i != axis)])

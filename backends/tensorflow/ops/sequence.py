@@ -1,4 +1,4 @@
-"""Sequences and optionals: static lists wherever places and lengths are known, tensor lists elsewhere."""
+"""Sequences and optionals: static lists if positions and lengths are known, else tensor lists."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sequence_length(t, sequence):
 
 
 def position_from_start(t: Emitter, position: Value, count: Dim) -> Dim:
-    """A position counted from the start: a number where both are known, else an int32 scalar."""
+    """Return a position counted from the start: a number if both are known, else an int32 scalar."""
     known = t.ints(position)
     if known is not None and isinstance(count, int):
         return known[0] + count if known[0] < 0 else known[0]
@@ -142,7 +142,9 @@ def split_to_sequence(t, x, sizes, *, axis, keepdims):
 def _axis_slices(
     t: Emitter, x: Value, axis: int, count: Dim, bounds: Callable[[tf.Tensor], tuple[Dim, Dim]], squeeze: bool = False
 ) -> TensorListSequence:
-    """Slices along an axis whose number is known only at run time; `bounds(i)` are a slice's start and size."""
+    """Return slices along an axis if their number is known at run time only; `bounds(i)` returns start and size of
+    slice i.
+    """
     rank = t.rank(x)
     axis %= rank
     shape = [None if i == axis else d for i, d in enumerate(x.shape.as_list())]

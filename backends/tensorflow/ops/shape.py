@@ -1,4 +1,4 @@
-"""Operators that read, set or change shapes, and tensors made from shapes."""
+"""Operators that read, set or change shapes, and tensors created from shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..rules import LITE, channels_last, onnx_op
 
 
 def dims_product(dims: Iterable[Dim]) -> Dim:
-    """Product of dims that may be numbers or scalars."""
+    """Return the product of dims that may be numbers or scalars."""
     product = 1
     for d in dims:
         product = product * d
@@ -24,7 +24,7 @@ def dims_product(dims: Iterable[Dim]) -> Dim:
 
 
 def pack_dims(dims: Sequence[Dim]) -> tf.Tensor | np.ndarray:
-    """Dims as one int32 vector (numpy where all are known)."""
+    """Return dims as one int32 vector (numpy if all are known)."""
     if all(isinstance(d, int) for d in dims):
         return np.array(dims, dtype=np.int32)
     return tf.stack([tf.cast(d, tf.int32) for d in dims])
@@ -55,16 +55,16 @@ def reshape(t, x, shape, *, allowzero):
 
 
 def _computed_target(t: Emitter, x: Value, shape: tf.Tensor, *, allowzero: int) -> tf.Tensor:
-    """A shape that the run tells, with the sizes that the graph knows: the converter to TensorFlow Lite does not see
-    them behind what is computed, and has no convolution of channels that it does not know.
+    """Return a shape computed at run time, with the sizes that the graph knows filled in.
 
-    What an output of the model declares may be wrong, and is not taken.
+    The converter to TensorFlow Lite does not see those sizes in a computed shape, and cannot convert a convolution with
+    an unknown number of channels. The declared shape of a model output may be wrong and is not used.
     """
     target = shape
     if not allowzero and x.shape.rank != 0:
         wide = tf.shape(x, tf.int64)
         count, own = tf.size(shape), tf.size(wide)
-        # A zero copies the input's dim at its place, where the input has one.
+        # A zero copies the input's dim at the same position, if there is one.
         copied = tf.gather(wide, tf.minimum(tf.range(count), own - 1))
         target = tf.where(tf.equal(shape, tf.zeros([], tf.int64)), copied, shape)
     value = t.node.outputs[0] if t.node is not None else None
@@ -75,10 +75,10 @@ def _computed_target(t: Emitter, x: Value, shape: tf.Tensor, *, allowzero: int) 
 
 
 def _with_copies(t: Emitter, x: Value, target: Sequence[int]) -> tf.Tensor | np.ndarray:
-    """The shape with the dims of `x` that its zeros copy, and what is known to be the rest in the place of a -1.
+    """Return the shape with zeros replaced by the dims of `x`, and a -1 by its size if the graph knows it.
 
-    Beside a dim of unknown size TensorFlow does not know what -1 is, and TensorFlow Lite has no convolution of so many
-    channels.
+    With another unknown dim, TensorFlow cannot infer the -1, and TensorFlow Lite cannot convert a convolution with that
+    many channels.
     """
     known = known_dims(t.node.outputs[0]) if t.node is not None else None
     if known is not None and len(known) == len(target):
@@ -102,7 +102,7 @@ def flatten(t, x, *, axis):
 @onnx_op("Squeeze")
 def squeeze(t, x, axes):
     known = [] if axes is None else t.ints(axes)
-    if known is not None:  # none are all that are of size 1, to onnxruntime as to TensorFlow
+    if known is not None:  # empty axes mean all axes of size 1, in onnxruntime as in TensorFlow
         return tf.squeeze(x, known)
     if axes.shape[0] == 0:
         return tf.squeeze(x)
@@ -116,10 +116,13 @@ def squeeze(t, x, axes):
 
 @onnx_op(f"{LITE}::Squeeze")
 def squeeze_of_lite(t, x, axes):
-    """With two dims or more of unknown length as a Reshape: TensorFlow's converter swaps a Squeeze with a Transpose
-    before it, and makes a SQUEEZE of it that does not pass its own checks (2.21)."""
+    """Squeeze for TensorFlow Lite, as a Reshape, which costs as little.
+
+    TensorFlow's converter swaps a Squeeze with a Transpose before it, and produces a SQUEEZE that fails its own checks
+    (2.21).
+    """
     known = t.ints(axes)
-    if not known or x.shape.rank is None or x.shape.as_list().count(None) < 2:
+    if not known or x.shape.rank is None:
         return squeeze(t, x, axes)
     gone = {axis % x.shape.rank for axis in known}
     return tf.reshape(x, pack_dims([d for axis, d in enumerate(t.shape(x)) if axis not in gone]))
@@ -151,15 +154,15 @@ def expand(t, x, shape):
     target = tf.constant(known, tf.int32) if known is not None else tf.cast(shape, tf.int32)
     y = _broadcast(x, tf.broadcast_dynamic_shape(t.dims(x), target))
     if y.shape.rank is None and x.shape.rank is not None and target.shape[0] is not None:
-        y.set_shape([None] * max(x.shape.rank, target.shape[0]))  # TensorFlow does not tell
+        y.set_shape([None] * max(x.shape.rank, target.shape[0]))  # TensorFlow does not infer it
     return y
 
 
 def _broadcast(x: Value, dims: Sequence[int] | tf.Tensor) -> tf.Tensor:
-    """`tf.broadcast_to`, which takes five groups of dims: of more than five dims four come first, then three each.
+    """Broadcast x in steps, because `tf.broadcast_to` supports five groups of dims: first four dims, then three each.
 
-    TensorFlow Lite's converter takes a sum of what has more dims than before for one of the same axes before
-    (2.21), which it is where the dims of 1 in front are there already.
+    TensorFlow Lite's converter merges a broadcast that adds dims with an addition as if the axes were unchanged (2.21).
+    So the leading dims of 1 are added first.
     """
     if isinstance(dims, Sequence):
         own = (*[1] * (len(dims) - x.shape.rank), *x.shape.as_list())
@@ -175,7 +178,7 @@ def _broadcast(x: Value, dims: Sequence[int] | tf.Tensor) -> tf.Tensor:
 
 
 def _first_dims(rank: int) -> range:
-    """How many of the first dims are repeated in each step before the last."""
+    """Return how many leading dims are repeated in each step before the last."""
     return range(4, rank - 1, 3)
 
 
@@ -187,10 +190,10 @@ def tile(t, x, repeats):
 
 @onnx_op(f"{LITE}::Tile")
 def tile_of_lite(t, x, repeats):
-    """Without TILE, which TensorFlow's converter leaves out before arithmetic with a number.
+    """Tile for TensorFlow Lite without TILE, which TensorFlow's converter drops before arithmetic with a number.
 
-    It does so where a length is unknown, which it takes for the same as any other; and it forgets lengths that we know,
-    behind a convolution with dilations for one.
+    It does so if a length is unknown, because it treats unknown lengths as equal. It also forgets lengths that we know,
+    for example after a convolution with dilations.
     """
     known = t.ints(repeats)
     count = repeats.shape.num_elements() if known is None else len(known)  # the rank, by definition
@@ -225,8 +228,8 @@ def constant_of_shape(t, shape, *, value):
     kind = tf_dtype(ir.DataType.from_numpy(fill.dtype))
     content = tf.constant(fill.reshape(()), kind)
     if t.node.domain == LITE and known is None:
-        # TensorFlow's converter takes the vector that Fill is given for its shape, in the wrong dtype where it is asked
-        # for in the other one.
+        # TensorFlow's converter confuses the shape vector of Fill with its shape, in the wrong dtype if the other one
+        # is requested.
         return tf.broadcast_to(content, shape)
     return tf.fill(shape if known is None else known, content)
 
@@ -238,8 +241,8 @@ def range_(t, start, limit, delta):
     if start.dtype.is_integer:
         wide = tf.int32 if start.dtype.size < 4 else start.dtype
         return tf.cast(_integer_range(*(tf.cast(x, wide) for x in (start, limit, delta)), *known), start.dtype)
-    # Each element is one multiplication away from the start, as ONNX defines it. Their number is that of onnxruntime,
-    # which counts in float64: 0.3 is three times 0.1 and a little more.
+    # Each element is start + i · delta, as ONNX defines it. The number of elements is onnxruntime's, which computes it
+    # in float64: 0.3 is slightly more than three times 0.1.
     if t.node is not None and t.node.domain == LITE:
         count = _steps(start, limit, delta)
     else:
@@ -249,10 +252,10 @@ def range_(t, start, limit, delta):
 
 
 def _steps(start: tf.Tensor, limit: tf.Tensor, delta: tf.Tensor) -> tf.Tensor:
-    """How many steps of `delta` begin before `limit`, all of float32, where no float64 can be divided.
+    """Return how many steps of `delta` begin before `limit`, all in float32, for targets that cannot divide float64.
 
-    The nearest whole number of steps, and one more where they do not reach the limit. How far they reach is known
-    exactly: sums and products are their rounded forms and what rounding lost (Dekker, "A floating-point technique for
+    That is the nearest whole number of steps, plus one if they do not reach the limit. The comparison is exact: sums
+    and products are kept as the rounded result plus the rounding error (Dekker, "A floating-point technique for
     extending the available precision", 1971, and Knuth's two-sum).
     """
     span = tf.subtract(limit, start)
@@ -267,7 +270,7 @@ def _steps(start: tf.Tensor, limit: tf.Tensor, delta: tf.Tensor) -> tf.Tensor:
 
 
 def _halves(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A float32 as the sum of two with 12 bits each."""
+    """Return a float32 as the sum of two numbers with 12 bits each."""
     wide = tf.multiply(x, float(2**12 + 1))
     high = tf.subtract(wide, tf.subtract(wide, x))
     return high, tf.subtract(x, high)
@@ -281,9 +284,9 @@ def _integer_range(
     end: np.ndarray | None,
     step: np.ndarray | None,
 ) -> tf.Tensor:
-    """Numbers from `start` on, none where `limit` lies behind it, which TensorFlow refuses.
+    """Return numbers from `start` to `limit`, or none if `limit` is in the wrong direction, which tf.range rejects.
 
-    first, end, step: what is known of the three.
+    first, end, step: the known values of the three, or None.
     """
     if first is not None and end is not None and step is not None and (end - first) * step >= 0:
         return tf.range(start, limit, delta)
@@ -316,10 +319,10 @@ def depth_to_space(t, x, *, blocksize, mode):
     if b == 1:
         return tf.convert_to_tensor(x)
     if isinstance(c, int) and c == b * b:
-        mode = "DCR"  # with one channel in the end both orders are the same
+        mode = "DCR"  # with one output channel both orders are the same
     if mode == "DCR" and x.dtype in (tf.float32, tf.float16):
         return tf.nn.depth_to_space(x, b)
-    depth = c // (b * b)  # no −1: of nothing, reshape could not tell
+    depth = c // (b * b)  # no −1: reshape could not infer it for an empty tensor
     blocks = [b, b, depth] if mode == "DCR" else [depth, b, b]
     order = [0, 1, 3, 2, 4, 5] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
     x = tf.transpose(tf.reshape(x, pack_dims([n, h, w, *blocks])), order)

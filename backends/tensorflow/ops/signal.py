@@ -1,4 +1,4 @@
-"""Fourier transforms and what goes with them."""
+"""Fourier transforms and related operators."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..rules import onnx_op
 
 
 def to_complex(x: tf.Tensor) -> tf.Tensor:
-    """A tensor whose last dim holds real and imaginary parts, or real parts only, as complex numbers.
+    """Return complex numbers for a tensor whose last dim holds real and imaginary parts, or real parts only.
 
-    Those of a real signal are taken in double precision: its spectrum has exact zeros, which float32 misses.
+    A real signal is converted to double precision, because float32 does not give the exact zeros of its spectrum.
     """
     if x.shape[-1] == 1:
         return tf.cast(x[..., 0], tf.complex128)
@@ -26,12 +26,12 @@ def to_complex(x: tf.Tensor) -> tf.Tensor:
 
 
 def to_real_parts(y: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Real and imaginary parts in a last dim of two."""
+    """Return real and imaginary parts in a last dim of two."""
     return tf.cast(tf.stack([tf.math.real(y), tf.math.imag(y)], -1), dtype)
 
 
 def resize_last_axis(y: tf.Tensor, length: Dim) -> tf.Tensor:
-    """The last axis cut, or padded with zeros, to `length`."""
+    """Crop or zero-pad the last axis to `length`."""
     y = y[..., :length]
     missing = tf.maximum(length - tf.shape(y)[-1], 0)
     return tf.pad(y, [[0, 0]] * (y.shape.rank - 1) + [[0, missing]])
@@ -100,5 +100,5 @@ def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz
 
 
 def hertz_to_mel(hertz: tf.Tensor) -> tf.Tensor:
-    """A frequency on the mel scale."""
+    """Return a frequency on the mel scale."""
     return 2595.0 * tf.math.log1p(hertz / 700.0) / math.log(10)

@@ -1,4 +1,4 @@
-"""Joining and splitting tensors."""
+"""Concatenating and splitting tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def split(t, x, sizes, *, axis, num_outputs):
         parts = tf.unstack(sizes, num=count)
     elif isinstance(dim, int) and dim % count == 0:
         parts = [dim // count] * count
-    else:  # the last part is the smaller one where the dim does not divide
+    else:  # the last part is smaller if the dim does not divide
         part = (dim + count - 1) // count
         parts = [part] * (count - 1) + [dim - part * (count - 1)]
     if t.node.domain == LITE and x.dtype not in _SPLIT_BY_LITE:
@@ -35,7 +35,7 @@ def split(t, x, sizes, *, axis, num_outputs):
 
 
 _SPLIT_BY_LITE = (tf.float32, tf.int32, tf.int16, tf.int8, tf.uint8)
-"""What its kernels split; slices there are of more."""
+"""Dtypes that the split kernels support; slices support more."""
 
 
 def _slices(x: tf.Tensor, axis: int, sizes: Sequence[Dim]) -> tuple[tf.Tensor, ...]:

@@ -1,11 +1,11 @@
-"""Sums and means over several axes, one axis after another.
+"""Sums and means over several axes, computed one axis after another.
 
-Over axes that are not the last ones TensorFlow adds number after number: of 70,000 squares four digits are left, and a
-GroupNormalization is 1.4e-4 off where PyTorch's is right to 6e-8. TensorFlow Lite does it over any axes. Sums of sums
-are right to a rounding or two and take as long (`tests/benchmarks/norms.py`).
+TensorFlow adds sequentially over axes that are not the last ones: of 70,000 squares four digits are correct, and a
+GroupNormalization has an error of 1.4e-4 where PyTorch's is 6e-8. TensorFlow Lite does so over any axes. Sums of sums
+are correct to a rounding or two and take as long (`tests/benchmarks/norms.py`).
 
-Half precision TensorFlow adds in half precision, of bfloat16 alone in float32 (2.21, reduction_ops.h): a sum of ones
-stays at 2048, and a mean is infinite where the sum is. onnxruntime and PyTorch add in float32, and so is done here.
+TensorFlow adds float16 in float16; only bfloat16 is added in float32 (2.21, reduction_ops.h). A sum of ones then stays
+at 2048, and a mean is infinite if the sum is. onnxruntime and PyTorch add in float32, as done here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Axes: TypeAlias = "list[int] | tf.Tensor | None"
 
 
 def is_half(x: Any) -> bool:
-    """Whether numbers are of half precision, float16 or bfloat16."""
+    """Return whether x is half precision, float16 or bfloat16."""
     return x.dtype.is_floating and x.dtype.size < 4
 
 
 def halves_in_float32(rule: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """A rule of one tensor that computes half precision in float32, and rounds its result."""
+    """Wrap a rule of one tensor so that it computes half precision in float32 and rounds the result."""
 
     @wraps(rule)
     def wide(t: Any, x: Any, **attributes: Any) -> tf.Tensor:
@@ -37,7 +37,7 @@ def halves_in_float32(rule: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor
 
 
 def by_axis(reduce: Callable[..., tf.Tensor]) -> Callable[[tf.Tensor, Axes, bool], tf.Tensor]:
-    """`reduce(x, axis, keepdims)`, of which one over several known axes of floats is one over each of them."""
+    """Return `reduce(x, axis, keepdims)`, which reduces floats over several known axes one axis at a time."""
 
     def reduced(x: tf.Tensor, axes: Axes, keepdims: bool = False) -> tf.Tensor:
         if is_half(x):
@@ -60,7 +60,7 @@ mean = by_axis(tf.reduce_mean)
 
 
 def moments(x: tf.Tensor, axes: Sequence[int], keepdims: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mean and variance, the second of differences from the first."""
+    """Return mean and variance; the variance uses differences from the mean."""
     middle = mean(x, list(axes), True)
     var = mean(tf.square(x - middle), list(axes), keepdims)
     return (middle if keepdims else tf.squeeze(middle, list(axes))), var

@@ -19,7 +19,7 @@ def string_concat(t, a, b):
 
 @onnx_op("RegexFullMatch")
 def regex_full_match(t, x, *, pattern):
-    # Both follow RE2.
+    # Both use RE2 syntax.
     return tf.strings.regex_full_match(x, pattern)
 
 
@@ -29,7 +29,7 @@ def string_split(t, x, *, delimiter, maxsplit):
         raise Unsupported("StringSplit with maxsplit=0")
     parts = tf.strings.split(tf.reshape(x, [-1]), delimiter or None, -1 if maxsplit is None else maxsplit)
     if not delimiter and maxsplit is not None:
-        # Between white space, TensorFlow gives what is left over even where nothing is.
+        # When splitting at white space, TensorFlow returns the remainder even if it is empty.
         parts = tf.ragged.boolean_mask(parts, tf.not_equal(parts, ""))
     counts = tf.cast(parts.row_lengths(), tf.int64)
     table = parts.to_tensor("")
@@ -47,7 +47,7 @@ def string_normalizer(t, x, *, case_change_action, is_case_sensitive, locale, st
     if words:
         stopped = tf.reduce_any(tf.equal(compared[:, None], tf.constant(words)[None, :]), 1)
         flat = tf.boolean_mask(flat, ~stopped)
-    # Where nothing is left, one empty string stands for it.
+    # An empty result is one empty string.
     flat = tf.cond(tf.equal(tf.size(flat), 0), lambda: tf.constant([""]), lambda: flat)
     flat = change(flat)
     return flat if t.rank(x) == 1 else tf.expand_dims(flat, 0)
@@ -97,7 +97,7 @@ def tf_idf_vectorizer(
 
 
 def count_ngrams(rows: tf.Tensor, grams: np.ndarray, stride: int) -> tf.Tensor:
-    """How often each n-gram occurs in each row, with its elements `stride` apart: [rows, n-grams]."""
+    """Count each n-gram in each row, with its elements `stride` apart: [rows, n-grams]."""
     n = grams.shape[1]
     count = tf.maximum(tf.shape(rows)[1] - (n - 1) * stride, 0)
     found = None
@@ -109,7 +109,7 @@ def count_ngrams(rows: tf.Tensor, grams: np.ndarray, stride: int) -> tf.Tensor:
 
 
 def weight_counts(counts: tf.Tensor, mode: str, weights: Sequence[float] | None) -> tf.Tensor:
-    """Term frequencies, weights of the terms that occur, or their products."""
+    """Return term frequencies, weights of the terms that occur, or their products."""
     if mode == "TF":
         return counts
     base = counts if mode == "TFIDF" else tf.cast(counts > 0, tf.float32)

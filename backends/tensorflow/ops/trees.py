@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml that are arithmetic: label lookup, feature picking, thresholds and tree ensembles."""
+"""Arithmetic operators of ai.onnx.ml: label lookup, feature selection, thresholds and tree ensembles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def label_encoder(
     found = tf.equal(tf.expand_dims(x, -1), keys)
     if x.dtype.is_floating:
         found = found | (tf.math.is_nan(tf.expand_dims(x, -1)) & tf.math.is_nan(keys))
-    # The first key that fits, else the default after the last.
+    # The value of the first matching key; the default comes after the last key.
     place = tf.where(tf.reduce_any(found, -1), tf.argmax(tf.cast(found, tf.int8), -1), len(values))
     kind = tf.string if table.dtype == object else tf.as_dtype(table.dtype)
     return tf.gather(tf.constant(table.tolist(), kind), place)
@@ -138,7 +138,7 @@ def decisions(
     missing: Sequence[int],
     members: np.ndarray | None,
 ) -> tf.Tensor:
-    """Whether each node's test holds for each row: [rows, nodes]."""
+    """Return whether each node's test holds for each row: [rows, nodes]."""
     sets = member_sets(modes, members)
     columns = []
     for node, (feature, mode) in enumerate(zip(features, modes.tolist(), strict=True)):
@@ -153,7 +153,7 @@ def decisions(
 
 
 def aggregate_trees(values: tf.Tensor, target: tf.Tensor, function: int, trees: int) -> tf.Tensor:
-    """One number for each target from the leaves that all trees came to: values [rows, trees, 1]."""
+    """Return one number per target from the leaves of all trees: values [rows, trees, 1]."""
     if function in (SUM, AVERAGE):
         total = tf.reduce_sum(tf.where(target, values, tf.zeros([], values.dtype)), 1)
         return total / trees if function == AVERAGE else total

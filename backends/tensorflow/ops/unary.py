@@ -1,4 +1,4 @@
-"""Operators of one tensor, element by element."""
+"""Element-wise operators of one tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 
 
 def unary_rule(name: str) -> Callable[..., tf.Tensor]:
-    """The rule that calls `tf.<name>` on one input."""
+    """Return the rule that calls `tf.<name>` on one input."""
     function: Any = tf
     for part in name.split("."):
         function = getattr(function, part)
@@ -66,12 +66,14 @@ _VIEWS = ("Identity", "Reshape", "ExpandDims", "Squeeze", "Transpose")
 
 @onnx_op("Not")
 def not_(t, x):
-    """Behind a comparison as `x == False`: TensorFlow and its Lite make ¬(a < b) a ≥ b, which is False of NaN."""
+    """Not-1. After a comparison it is `x == False`, because TensorFlow and TensorFlow Lite rewrite ¬(a < b) to a ≥ b,
+    which is False for NaN.
+    """
     return tf.equal(x, False) if _is_comparison(tf.convert_to_tensor(x)) else tf.logical_not(x)
 
 
 def _is_comparison(x: tf.Tensor) -> bool:
-    """Whether floats were compared for it."""
+    """Return whether x is the result of comparing floats."""
     op = x.op if tf.is_symbolic_tensor(x) else None
     while op is not None and op.type in _VIEWS:
         op = op.inputs[0].op

@@ -1,4 +1,4 @@
-"""Arithmetic of sliding windows: pads from auto_pad, ceil_mode and dynamic sizes, and padding itself."""
+"""Sliding windows: pads from auto_pad, ceil_mode and dynamic sizes, and the padding itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 from convert.semantics.windows import axis_pads, extent, open_ceil_pad, window_count
 
 Dim = Any
-"""A number, or an int32 scalar tensor where it is not known."""
+"""A number, or an int32 scalar tensor if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class SpatialWindows:
     before: tuple[Dim, ...]
     after: tuple[Dim, ...]
     same: bool = False
-    """Whether pads that are not known are those of TensorFlow's padding SAME."""
+    """Whether unknown pads are those of TensorFlow's padding SAME."""
 
     @property
     def reach(self) -> tuple[Dim, ...]:
@@ -36,7 +36,7 @@ class SpatialWindows:
         return all(isinstance(p, int) and p == 0 for p in (*self.before, *self.after))
 
     def outputs(self, sizes: Sequence[Dim]) -> list[Dim]:
-        """The number of windows along each dim of the padded input."""
+        """Return the number of windows along each dim of the padded input."""
         parts = zip(sizes, self.reach, self.strides, self.before, self.after, strict=True)
         return [window_count(*part) for part in parts]
 
@@ -51,7 +51,7 @@ def windows(
     auto_pad: str,
     ceil_mode: int = 0,
 ) -> SpatialWindows:
-    """Resolve ONNX's attributes against the spatial `sizes` of the input."""
+    """Resolve ONNX's attributes for the spatial `sizes` of the input."""
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     pads = list(pads or [0] * 2 * rank)
@@ -77,7 +77,7 @@ def _maximum(a: Dim, b: Dim) -> Dim:
 
 
 def pad_spatial(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: Any = 0) -> Any:
-    """A channels-last tensor with its spatial dims padded; negative amounts cut."""
+    """Pad the spatial dims of a channels-last tensor; negative amounts crop."""
     amounts = [*before, *after]
     if all(isinstance(p, int) for p in amounts):
         if not any(amounts):
@@ -90,12 +90,12 @@ def pad_spatial(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: Any 
         before, after = ([tf.maximum(p, 0) for p in side] for side in (before, after))
     paddings = [[0, 0], *([b, a] for b, a in zip(before, after, strict=True)), [0, 0]]
     y = tf.pad(x, paddings, constant_values=value)
-    y.set_shape([x.shape[0], *y.shape[1:-1], x.shape[-1]])  # amounts that are not known leave no dim known otherwise
+    y.set_shape([x.shape[0], *y.shape[1:-1], x.shape[-1]])  # unknown amounts leave every dim unknown otherwise
     return y
 
 
 def crop_spatial(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
-    """A channels-last tensor without some elements at the ends of its spatial dims."""
+    """Crop the ends of the spatial dims of a channels-last tensor."""
     if not any((*before, *after)):
         return x
     spatial = tuple(slice(b or None, -a or None) for b, a in zip(before, after, strict=True))
@@ -103,7 +103,7 @@ def crop_spatial(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
 
 
 def crop_dynamic(x: Any, before: Sequence[Dim], after: Sequence[Dim]) -> Any:
-    """The same for pads of which the negative ones, not known yet, cut."""
+    """Crop dims by pads that are unknown: those that are negative at run time crop."""
     start = tf.stack([0, *(tf.maximum(-b, 0) for b in before), 0])
     end = tf.shape(x) - tf.stack([0, *(tf.maximum(-a, 0) for a in after), 0])
     y = tf.strided_slice(x, start, end)
@@ -112,17 +112,17 @@ def crop_dynamic(x: Any, before: Sequence[Dim], after: Sequence[Dim]) -> Any:
 
 
 def take_strided(x: Any, strides: Sequence[int]) -> Any:
-    """Every stride-th element along the spatial dims of a channels-last tensor."""
+    """Return every stride-th element along the spatial dims of a channels-last tensor."""
     if all(s == 1 for s in strides):
         return x
     return x[(slice(None), *(slice(None, None, s) for s in strides), slice(None))]
 
 
 def spatial_shape(t: Any, x: Any) -> list[Dim]:
-    """The spatial dims of a channels-last tensor."""
+    """Return the spatial dims of a channels-last tensor."""
     return t.shape(x)[1:-1]
 
 
 def kernel_shape_of(t: Any, weight: Any) -> list[Dim]:
-    """The spatial dims of an ONNX convolution weight [O, I, *kernel]."""
+    """Return the spatial dims of an ONNX convolution weight [O, I, *kernel]."""
     return list(t.shape(weight)[2:])

@@ -1,1 +1,1 @@
-"""What the TensorFlow backend does to the shared graph before it is emitted."""
+"""Passes of the TensorFlow backend on the shared graph, before it is emitted."""

@@ -9,7 +9,9 @@ import onnx_ir as ir
 
 
 def fold_pads(model: ir.Model) -> bool:
-    """Pad of zeros (spatial dims only) before Conv: one convolution with larger pads. Whether anything changed."""
+    """Fold a Pad of zeros (spatial dims only) before a Conv into the pads of the Conv. Return whether anything
+    changed.
+    """
     modified = False
     for node in list(model.graph):
         if node.op_type == "Conv" and node.domain == "":
@@ -34,7 +36,7 @@ def _fold(conv: ir.Node) -> bool:
 
 
 def _spatial_pads(pad: ir.Node) -> list[int] | None:
-    """Begins and ends of the spatial dims of a Pad of zeros, None if it does anything else."""
+    """Return begins and ends of the spatial dims of a Pad of zeros; None if it does anything else."""
     x, inputs = pad.inputs[0], [*pad.inputs, None, None, None]
     if x is None or x.shape is None or pad.attributes.get_string("mode", "constant") != "constant":
         return None

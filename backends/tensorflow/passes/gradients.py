@@ -1,4 +1,4 @@
-"""Puts what a Gradient node differentiates, which it names by its ends, into a body of its own."""
+"""Gives each Gradient node a body with a copy of what it differentiates; ONNX identifies that by value names only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DOMAIN = "ai.onnx.preview.training"
 
 
 def enclose_gradients(model: ir.Model) -> bool:
-    """Give each Gradient node of the main graph a `body`: from values for `xs` and `zs` to `y`. Whether there is one.
+    """Give each Gradient node of the main graph a `body` from `xs` and `zs` to `y`. Return whether there is one.
 
-    Names of tensors mean nothing once a graph has been changed, so this comes before all other passes.
+    Value names mean nothing once a graph has changed, so this is the first pass.
     """
     modified = False
     for number, node in enumerate(list(model.graph)):
@@ -28,7 +28,7 @@ def _enclose(graph: ir.Graph, node: ir.Node, prefix: str) -> bool:
     names = [*node.attributes.get_strings("xs", []), *node.attributes.get_strings("zs", [])]
     ends = [values.get(name) for name in (*names, node.attributes.get_string("y"))]
     if None in ends or len(names) != len(node.inputs):
-        return False  # its rule says so
+        return False  # its rule reports this problem
     *starts, y = (v for v in ends if v is not None)
     needed = _nodes_between(set(starts), y)
     nodes = [n for n in graph if n in needed]
@@ -47,7 +47,7 @@ def _enclose(graph: ir.Graph, node: ir.Node, prefix: str) -> bool:
 
 
 def _nodes_between(starts: set[ir.Value], y: ir.Value) -> set[ir.Node]:
-    """The nodes that make `y` of values which only the starts can change."""
+    """Return the nodes that compute `y` and depend on the start values."""
     found: set[ir.Node] = set()
     pending: list[ir.Value] = [] if y in starts else [y]
     while pending:

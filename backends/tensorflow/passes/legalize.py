@@ -1,4 +1,4 @@
-"""The passes that turn the shared graph into one that TensorFlow's kernels take as it is, in their order."""
+"""The list of passes that prepare the shared graph for TensorFlow's kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.resized_axes import name_resized_axes
-from convert.passes.response_norm import find_response_norms
+from convert.patterns.response_norm import find_response_norms
 
 from ..rules import onnx_op, operator_of
 from .fold_pads import fold_pads
@@ -26,12 +26,15 @@ from .gradients import enclose_gradients
 
 
 def assign_channels_last(model: ir.Model) -> bool:
-    """Sensitive operators channels-last, transposes where the fewest bytes move; inputs and outputs as they are."""
+    """Assign channels-last layouts to the operators that need them, with the fewest bytes transposed.
+
+    Inputs and outputs keep their layout. Returns whether anything changed.
+    """
     return assign_layout(model, sensitive="channels_last")
 
 
 def expand_unsupported(model: ir.Model) -> bool:
-    """Write out every node that the table does not take."""
+    """Lower every node that the table does not take. Return whether anything changed."""
     return write_out(model, onnx_op.takes)
 
 
@@ -50,12 +53,12 @@ PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transpo
 
 
 def legalize(model: ir.Model, dump: Path | None = None, lacking: Collection[str] = ()) -> bool:
-    """Run the passes; whether the model was modified. dump: as for `run_passes`.
+    """Run the passes and return whether the model was modified. dump: as for `run_passes`.
 
-    lacking: operators that the format does not have, though the table has rules for them; they are written out.
+    lacking: operators that the format lacks although the table has rules for them; they are lowered.
     """
 
-    @wraps(expand_unsupported)  # under its name in dumps
+    @wraps(expand_unsupported)  # keeps its name in dumps
     def expand_lacking(model: ir.Model) -> bool:
         return write_out(model, lambda node: onnx_op.takes(node) and operator_of(node) not in lacking)
 

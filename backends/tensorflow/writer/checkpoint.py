@@ -1,7 +1,7 @@
-"""Writes the variables of a SavedModel shard by shard, so that memory never holds more than one shard of them.
+"""Writes the variables of a SavedModel shard by shard, with at most one shard in memory.
 
-`tf.saved_model.save` would want every variable filled at once. It is given variables without content, whose names and
-places it writes into the checkpoint; the content is added to that checkpoint here.
+`tf.saved_model.save` needs all variables filled at once. It gets variables without content and writes their names and
+positions into the checkpoint; this module then adds the content.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from convert.activity import advance
 from ..constants import Constant, Permutation
 
 _SHARD = 16 << 20
-"""Bytes of a shard, where these are not more than `_MOST`."""
+"""Bytes per shard, unless that gives more than `_MOST` shards."""
 
 _MOST = 32
 
 Named = tuple[str, tuple[Constant, Permutation]]
-"""What the checkpoint calls a variable, and what it holds."""
+"""A variable's key in the checkpoint, and its content."""
 
 
 def write_variables(folder: Path, attribute: str, contents: Sequence[tuple[Constant, Permutation]]) -> None:
     """Add `contents` to the checkpoint of the SavedModel in `folder`.
 
-    They are what the variables hold that its root lists under `attribute`, in the list's order.
+    They belong to the variables that the root object lists under `attribute`, in the same order.
     """
     if contents:
         _merge(folder / "variables", attribute, contents)
@@ -39,7 +39,7 @@ def write_variables(folder: Path, attribute: str, contents: Sequence[tuple[Const
 
 
 def _derive_identifier(path: Path) -> None:
-    """Make the fingerprint's identifier, which TensorFlow draws at random, one of the hashes in it."""
+    """Replace the fingerprint's random identifier by one derived from its hashes."""
     mark = fingerprint_pb2.FingerprintDef.FromString(path.read_bytes())
     mark.ClearField("uuid")
     mark.uuid = str(uuid.uuid5(uuid.NAMESPACE_OID, mark.SerializeToString(deterministic=True).hex()).int)
@@ -70,7 +70,7 @@ def _save(prefix: str, shard: Sequence[Named]) -> None:
 
 
 def _keys(prefix: Path, attribute: str) -> list[str]:
-    """What the checkpoint calls the variables that the root object lists under `attribute`."""
+    """Return the checkpoint keys of the variables that the root object lists under `attribute`."""
     content = tf.train.load_checkpoint(str(prefix)).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
     nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(content).nodes
     (listed,) = [child.node_id for child in nodes[0].children if child.local_name == attribute]
@@ -79,7 +79,7 @@ def _keys(prefix: Path, attribute: str) -> list[str]:
 
 
 def _shards(contents: Sequence[Named]) -> Iterator[list[Named]]:
-    """As many variables at a time as a shard takes, and one at least."""
+    """Yield groups of variables that fit a shard; each has at least one."""
     sizes = [constant.tensor.nbytes for _, (constant, _) in contents]
     most = max(_SHARD, sum(sizes) // _MOST)
     shard: list[Named] = []

@@ -1,4 +1,4 @@
-"""Gives functions numbers of their own in what is written: TensorFlow numbers them on through the whole process."""
+"""Renumbers functions in a written file; TensorFlow numbers them consecutively per process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, n
 
 _NUMBERED = re.compile(r"(.*_)(\d+)")
 _REDUNDANT = re.compile(r"(?<=_)\d+(?=___redundant_placeholder\d+$)")
-"""The number of a loop's function in the names of its arguments that only the other one of its functions takes."""
+"""The number of a loop function in names of arguments that only the loop's other function uses."""
 _GIVEN_NAME = "_user_specified_name"
 
 
 def stable_names(library: function_pb2.FunctionDefLibrary) -> dict[str, str]:
-    """What to call the functions of `library`, so that the same model has the same names whatever was written before.
+    """Return new names for the functions of `library` that do not depend on what the process wrote before.
 
-    The numbers at the end of the names are counted anew, in their order.
+    The numbers at the end of the names are reassigned in the same order.
     """
     parts = {f.signature.name: _NUMBERED.fullmatch(f.signature.name) for f in library.function}
     numbers = sorted({int(match[2]) for match in parts.values() if match})
@@ -25,7 +25,7 @@ def stable_names(library: function_pb2.FunctionDefLibrary) -> dict[str, str]:
 
 
 def rename_functions(definition: graph_pb2.GraphDef, names: Mapping[str, str]) -> None:
-    """Call the functions of `definition` as `names` says, wherever they are called, and put them in order."""
+    """Rename the functions of `definition` by `names`, also where they are called, and sort them."""
     for node in _nodes(definition):
         _rename_in_node(node, names)
     library = definition.library
@@ -46,7 +46,7 @@ def rename_functions(definition: graph_pb2.GraphDef, names: Mapping[str, str]) -
 
 
 def _forget_numbers(function: function_pb2.FunctionDef) -> None:
-    """Take the numbers of this process out of the names of a function's arguments."""
+    """Remove numbers of this process from the argument names of a function."""
     for given in function.arg_attr.values():
         if _GIVEN_NAME in given.attr and given.attr[_GIVEN_NAME].s.isdigit():
             del given.attr[_GIVEN_NAME]

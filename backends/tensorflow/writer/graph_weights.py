@@ -1,7 +1,7 @@
-"""Writes a GraphDef whose weights stand beside it, one at a time, so that no second copy of them is made.
+"""Writes a GraphDef with weights that are stored separately, one at a time, so that no second copy is made.
 
-Nodes are protobuf messages inside messages; those of weights are serialized without their content, and the content is
-put into its field by hand (https://protobuf.dev/programming-guides/encoding).
+Nodes are nested protobuf messages. Weights are serialized without content, and the content is inserted into its field
+by hand (https://protobuf.dev/programming-guides/encoding).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from convert.files.protobuf_wire import length_delimited_header
 if TYPE_CHECKING:
     from ..constants import Constant, Permutation
 
-# Numbers of fields: GraphDef.node, NodeDef.attr, its key and value, AttrValue.tensor, TensorProto.tensor_content.
+# Field numbers: GraphDef.node, NodeDef.attr, its key and value, AttrValue.tensor, TensorProto.tensor_content.
 _NODE, _ATTR, _KEY, _VALUE, _TENSOR, _CONTENT = 1, 5, 1, 2, 8, 4
 
 Contents = Mapping[str, "tuple[Constant, Permutation]"]
-"""What the placeholders of these names stand for."""
+"""The content for placeholders of these names."""
 
 
 def write_graph(definition: graph_pb2.GraphDef, contents: Contents, stream: BinaryIO) -> None:
-    """Write `definition` with Const nodes in the place of the placeholders in `contents`."""
+    """Write `definition` with the placeholders in `contents` replaced by Const nodes."""
     for node in definition.node:
         if node.name in contents:
             _write_weight(node, contents[node.name], stream)
@@ -56,7 +56,7 @@ def _array(constant: Constant, perm: Permutation) -> np.ndarray:
 
 
 def _constant(node: node_def_pb2.NodeDef) -> node_def_pb2.NodeDef:
-    """A Const of the placeholder's name and dtype, without a value yet."""
+    """Return a Const node with the placeholder's name and dtype, whose value is still missing."""
     dtype = attr_value_pb2.AttrValue(type=node.attr["dtype"].type)
     return node_def_pb2.NodeDef(name=node.name, op="Const", device=node.device, attr={"dtype": dtype})
 

@@ -1,4 +1,4 @@
-"""Writes SavedModels and frozen graphs, with inputs and outputs called what the model calls them."""
+"""Writes SavedModels and frozen graphs, with inputs and outputs named as in the model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework.func_graph import FuncGraph
 
 from convert.errors import DEFECT, ConvertError, ResourceLimit
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..constants import Store, scope_name
@@ -23,15 +23,15 @@ from .function_names import rename_functions, stable_names
 from .graph_weights import Contents, write_graph
 from .signature import Names, rename_signature
 
-# Protocol buffers hold no message of 2 GiB or more.
+# A protocol buffer cannot hold 2 GiB or more.
 _MESSAGE_LIMIT = 2**31 - 1
 
 
 def write_saved_model(model: ir.Model, path: Path, options: Options, report: Report) -> None:
-    """Write a SavedModel folder with one signature, `serving_default`, and all weights as variables, trainable but
-    for those that the source does not train.
+    """Write a SavedModel folder with the single signature `serving_default`. Weights are variables, trainable as in the
+    source.
 
-    With `WEIGHTS` "constants" the weights are constants of the one function that is saved.
+    With `WEIGHTS` "constants" the weights are constants of the single saved function.
     """
     legalize(model, options.dump_passes)
     check(model)
@@ -50,7 +50,7 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
 
 
 def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:
-    """Write a GraphDef with a placeholder for each input and an Identity for each output, under their names."""
+    """Write a GraphDef with a placeholder per input and an Identity per output, under their names."""
     legalize(model, options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
@@ -62,14 +62,14 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
 
 
 def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Contents]:
-    """The GraphDef of a legalized model, what its inputs and outputs are called in the model and in the graph, and the
-    weights that stand beside it.
+    """Return the GraphDef of a legalized model, name pairs of inputs and of outputs, and the separate weights.
 
-    Raises `ResourceLimit` for weights of 2 GiB or more.
+    A name pair has the name in the model and the name in the graph. Raises `ResourceLimit` for weights of 2 GiB or
+    more.
     """
     _check_size(model)
     store = Store(variables=False, beside=True)
-    # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.
+    # Not a tf.Graph: the content of a weight may be a TensorFlow variable, which is read in an init_scope.
     with FuncGraph("frozen").as_default() as graph:
         inputs = []
         for value in tensor_inputs(model):
@@ -78,7 +78,7 @@ def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Con
         with tf.name_scope(_unique_scope([scope_name(value.name or "output") for value in model.graph.outputs])):
             found = model_function(model, store)(inputs)
         outputs = [(name, tf.identity(value, name=scope_name(name))) for name, value in found]
-    # What no output needs would look like another output to whoever reads the graph.
+    # A reader of the graph would treat nodes that no output needs as additional outputs.
     kept = [x.op.name for x in (*inputs, *(value for _, value in outputs))]
     definition = _needed_nodes(graph.as_graph_def(), kept)
     given = list(zip(input_names(model), (x.op.name for x in inputs), strict=True))
@@ -86,7 +86,9 @@ def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Con
 
 
 def _needed_nodes(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.GraphDef:
-    """The nodes called `names` and all that they depend on, in the order of `definition`, with functions renumbered."""
+    """Return the nodes `names` and all nodes that they depend on, in the order of `definition`, with functions
+    renumbered.
+    """
     nodes = {node.name: node for node in definition.node}
     needed: set[str] = set()
     waiting = list(names)
@@ -104,7 +106,7 @@ def _needed_nodes(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2
 def trace_model(model: ir.Model, store: Store) -> tuple[tf.types.experimental.ConcreteFunction, list[str]]:
     """Trace the model once, as a function of `input_0000`, `input_0001` … that returns a dict of `output_0000` ….
 
-    Also returns what the model calls the outputs, of which a sequence has as many as elements.
+    Also returns the model's names of the outputs; a sequence has one per element.
     """
     names = [safe for safe, _ in plain_names("input", input_names(model))]
     specs = [
@@ -127,22 +129,22 @@ def trace_model(model: ir.Model, store: Store) -> tuple[tf.types.experimental.Co
 
 
 def input_names(model: ir.Model) -> list[str]:
-    """What the model calls the inputs of the artefact."""
+    """Return the model's names for the artefact's inputs."""
     return [value.name or f"input_{i}" for i, value in enumerate(tensor_inputs(model))]
 
 
 def plain_names(kind: str, real: list[str]) -> list[tuple[str, str]]:
-    """Names that TensorFlow takes as they are, beside those of the model.
+    """Return pairs of a name that TensorFlow accepts unchanged and the model's name.
 
-    They sort as the model's names do: TensorFlow passes the arguments of a signature in the order of their names, and
-    must find the same order once the names are changed.
+    The new names sort like the model's: TensorFlow passes the arguments of a signature in the order of their names, so
+    the order must stay the same after renaming.
     """
     rank = {name: i for i, name in enumerate(sorted(real))}
     return [(f"{kind}_{rank[name]:04d}", name) for name in real]
 
 
 def _unique_scope(names: list[str]) -> str:
-    """A name scope that no output's name can collide with."""
+    """Return a name scope that no output's name can collide with."""
     scope = "model"
     while any(name.split("/")[0] == scope for name in names):
         scope += "_"

@@ -1,7 +1,7 @@
-"""Gives the signature of a written SavedModel its real names, whatever characters they hold.
+"""Gives the signature of a written SavedModel its real names, with any characters.
 
-TensorFlow derives names of placeholders and Python arguments from those of a signature, and changes or refuses many.
-The model is therefore written with plain names, and the names are changed where the SavedModel lists them.
+TensorFlow derives names of placeholders and Python arguments from the signature's, and changes or rejects many. So the
+model is written with plain names, which are then changed in the SavedModel.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .function_names import rename_functions, stable_names
 SIGNATURE = "serving_default"
 
 Names = Sequence[tuple[str, str]]
-"""Pairs of the name that was written and the name to be."""
+"""Pairs of the written name and the final name."""
 
 
 def rename_signature(folder: Path, inputs: Names, outputs: Names) -> None:
     """Rename the inputs and outputs of the signature in the SavedModel at `folder`.
 
-    Its functions get the names that the same model's have in every process (`stable_names`).
+    The SavedModel's functions get names that are the same in every process (`stable_names`).
     """
     path = Path(folder) / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
@@ -31,7 +31,7 @@ def rename_signature(folder: Path, inputs: Names, outputs: Names) -> None:
     definition = meta.signature_def[SIGNATURE]
     _rename_keys(definition.inputs, dict(inputs))
     _rename_keys(definition.outputs, dict(outputs))
-    # tf.saved_model.load does not look at signature_def: it goes by the functions that the object graph lists.
+    # tf.saved_model.load ignores signature_def and uses the functions that the object graph lists.
     for node in meta.object_graph_def.nodes:
         function = node.bare_concrete_function
         if function.concrete_function_name:

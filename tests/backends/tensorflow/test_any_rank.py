@@ -1,4 +1,4 @@
-"""Products of what has a rank that only the run tells, as behind an If whose ways give other ranks."""
+"""Products of tensors of run-time rank, such as the result of an If whose branches have different ranks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_product(name: str, tmp_path: Path) -> None:
 
 
 def test_repeats_say_the_rank(tmp_path: Path) -> None:
-    """TensorFlow Lite, which has no operator that checks one, refuses the Tile by its name."""
+    """TensorFlow Lite has no operator that checks a rank, so the backend refuses the Tile by name."""
     text = f"(float[4] x, bool more) => (float[2, 8] y) <float[2, 4] w = {{{', '.join(map(str, range(8)))}}}, "
     text += f"int64[2] r = {{1, 2}}> {{ {OF_ANY.format()} y = Tile (z, r) }}"
     proto = onnx.parser.parse_model(HEAD + text)

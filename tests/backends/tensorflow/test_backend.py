@@ -1,4 +1,4 @@
-"""SavedModels and frozen graphs as a whole: names, layout, dynamic batch, weights that train, against onnxruntime."""
+"""Whole SavedModels and frozen graphs against onnxruntime: names, layout, dynamic batch, trainable weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 def operations(path: Path) -> Counter:
-    """How often each operation occurs in the function that was saved."""
+    """Return how often each operation occurs in the saved function."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
     functions = saved.meta_graphs[0].graph_def.library.function
     ours = [f for f in functions if "wrapped_function" in f.signature.name]
-    assert len(ours) == 1  # constants are stored once for each function
+    assert len(ours) == 1  # constants are stored once per function
     return Counter(node.op for node in ours[0].node_def)
 
 
@@ -62,10 +62,10 @@ def test_a_network_is_channels_last_throughout(tmp_path: Path) -> None:
     path = tmp_path / "net.savedmodel"
     write(resnet(), path)
     found = operations(path)
-    assert found["Transpose"] == 1  # of the input
+    assert found["Transpose"] == 1  # the input's
     assert found["DepthwiseConv2dNative"] == 1
     assert found["Shape"] == 0
-    assert found["Mul"] <= 3  # the gate and HardSwish: no BatchNormalization is left
+    assert found["Mul"] <= 3  # the gate and HardSwish; no BatchNormalization is left
     weights = tf.saved_model.load(str(path)).trainable_variables
     assert (7, 7, 3, 8) in {tuple(w.shape) for w in weights}
 
@@ -83,7 +83,7 @@ def test_layout_nhwc_moves_the_boundary(tmp_path: Path) -> None:
 
 def test_no_weight_is_transposed_at_run_time(tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("Conv", ["x", "a"], ["u"], group=2, dilations=[2], pads=[2, 2]),  # one convolution a group
+        helper.make_node("Conv", ["x", "a"], ["u"], group=2, dilations=[2], pads=[2, 2]),  # one convolution per group
         helper.make_node("ConvTranspose", ["u", "b"], ["y"], group=2, dilations=[2], strides=[2]),
     ]
     rng = np.random.default_rng(0)

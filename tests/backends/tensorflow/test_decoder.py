@@ -1,4 +1,6 @@
-"""A decoder of Hugging Face as a SavedModel: its cache is inputs and outputs, and it generates as its source does."""
+"""A Hugging Face decoder as a SavedModel: its cache is inputs and outputs, and it generates what its source
+generates.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 import convert
-from convert.runners.generation import CachePart, Generation, greedy
+from convert.runtimes.generation import CachePart, Generation, greedy
 from tests.support.timm_helper import declare_torchvision_operators
 
 tf = pytest.importorskip("tensorflow")

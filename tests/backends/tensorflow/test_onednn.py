@@ -1,6 +1,6 @@
-"""What our graphs keep oneDNN's kernels from: products of many rows with one matrix, and Conv3D with LeakyRelu.
+"""Graphs avoid oneDNN kernels that are wrong: products of many rows with one matrix, and Conv3D with LeakyRelu.
 
-Both were found in TensorFlow 2.21, where these kernels are on by default on processors with AVX-512 and VNNI.
+Both faults are in TensorFlow 2.21, where these kernels are the default on processors with AVX-512 and VNNI.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from convert import api
-from convert.runners.process import execute
-from convert.source import Source
+from convert.processes.process import execute
+from convert.request.source import Source
 from tests.support.tensorflow_networks import onnxruntime_of, write
 
 tf = pytest.importorskip("tensorflow")
@@ -38,7 +38,7 @@ def model(nodes: list[onnx.NodeProto], x: list[Any], y: list[Any], kind: str = "
 
 
 def linear(outer: list[Any], *, bias: bool, matrix: tuple[int, ...] = (20, 32), kind: str = "float32") -> Any:
-    """Rows of the last dim of x, times a matrix, and a bias: what PyTorch's Linear is in ONNX."""
+    """Rows of the last dim of x, times a matrix, plus a bias: the ONNX form of PyTorch's Linear."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h" if bias else "y"])]
     weights = {"w": (RANDOM.normal(size=matrix) * 3).astype(kind)}
     if bias:
@@ -58,7 +58,7 @@ def written(proto: onnx.ModelProto, folder: Path, form: str) -> Path:
 
 
 def definition(path: Path) -> Any:
-    """The GraphDef of an artefact, its functions with it."""
+    """Return the GraphDef of an artefact, including its functions."""
     from tensorflow.core.framework.graph_pb2 import GraphDef
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -68,7 +68,7 @@ def definition(path: Path) -> Any:
 
 
 def operations(path: Path) -> Iterator[Any]:
-    """Every operation of the graph and of its functions, those of their bodies among them."""
+    """Yield every operation of the graph and of the bodies of its functions."""
     graph = definition(path)
     with tf.Graph().as_default() as outer:
         tf.import_graph_def(graph, name="")
@@ -103,9 +103,9 @@ def call(path: Path, x: np.ndarray) -> np.ndarray:
     ids=lambda dims: "x".join(map(str, dims)),
 )
 def test_rows_are_multiplied_as_one_matrix(outer: list[Any], bias: bool, form: str, tmp_path: Path) -> None:
-    """oneDNN's BatchMatMulV2 of [n, 1, m, k] and one matrix gives other numbers, or ends the process.
+    """oneDNN's BatchMatMulV2 of [n, 1, m, k] and one matrix returns wrong numbers, or crashes the process.
 
-    Only processors with AVX-512 show it: elsewhere the form of the graph has to.
+    Only processors with AVX-512 show this; elsewhere the test examines the graph.
     """
     proto = linear(outer, bias=bias)
     path = written(proto, tmp_path, form)
@@ -113,7 +113,7 @@ def test_rows_are_multiplied_as_one_matrix(outer: list[Any], bias: bool, form: s
     products = [op for op in found if op.type.startswith("BatchMatMul")]
     assert not [op for op in products if any(t.shape.rank in (2, None) for t in op.inputs)]
     assert [op.type for op in found].count("MatMul") == 1
-    # A bias is added where TensorFlow fuses it, to the rows; nothing computes a shape where one dim is open at most.
+    # A bias is added to the rows, where TensorFlow fuses it. With at most one unknown dim, nothing computes a shape.
     assert [op.type for op in found].count("BiasAdd") == bias
     assert not [op for op in found if op.type == "AddV2"]
     assert len([d for d in outer if isinstance(d, str)]) > 1 or not [op for op in found if op.type == "Shape"]
@@ -144,13 +144,13 @@ def test_every_dtype(kind: str, tmp_path: Path) -> None:
     expected = (x.astype(wide) @ w.astype(wide) + b.astype(wide)).astype(kind)
     got = call(path, x)
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
-    # Halves: the product is rounded to them, and the sum once more.
+    # In half precision the product is rounded, and the sum is rounded again.
     within = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}.get(kind, 0)
     np.testing.assert_allclose(got, expected, rtol=within, atol=within * np.abs(expected.astype(wide)).max())
 
 
 def test_a_matrix_of_nothing(tmp_path: Path) -> None:
-    """oneDNN's fused product and bias ends the process."""
+    """oneDNN's fused product and bias would crash the process."""
     nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]
     weights = {"w": np.zeros((0, 5), np.float32), "b": np.arange(5, dtype=np.float32)}
     path = written(model(nodes, ["n", 0], ["n", 5], **weights), tmp_path, "constants")
@@ -159,7 +159,7 @@ def test_a_matrix_of_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inner", [0, "k"])
 def test_rows_of_nothing(inner: Any, tmp_path: Path) -> None:
-    """Sums of no products are zero; of how many rows, a shape does not tell that holds no elements."""
+    """A sum of no products is zero. A shape without elements does not determine the number of rows."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "b"], ["y"])]
     if inner == "k":  # the matrix is data: a part of the input
         nodes.insert(0, helper.make_node("Slice", ["x", "from", "to", "axes"], ["part"]))
@@ -179,7 +179,9 @@ def test_rows_of_nothing(inner: Any, tmp_path: Path) -> None:
 
 
 def test_a_product_whose_inner_size_only_the_running_model_knows(tmp_path: Path) -> None:
-    """Of rank 2, where nothing is between it and the sum; oneDNN's fused product of nothing ends the process."""
+    """The graph multiplies matrices and adds separately, because oneDNN's fused product with an inner size of 0 crashes
+    the process.
+    """
     nodes = [
         helper.make_node("Transpose", ["x"], ["w"], perm=[1, 0]),
         helper.make_node("MatMul", ["x", "w"], ["h"]),
@@ -196,7 +198,7 @@ def test_a_product_whose_inner_size_only_the_running_model_knows(tmp_path: Path)
 
 
 def volume(activation: str, *, bias: bool, pad: int) -> onnx.ModelProto:
-    """Conv3D and a LeakyRelu of slope 0.2, itself or written by a maximum or a PRelu."""
+    """Return a Conv3D and a LeakyRelu of slope 0.2, which may be written as a maximum or a PRelu."""
     weights = {"w": RANDOM.normal(size=(4, 3, 3, 3, 3)).astype(np.float32)}
     if bias:
         weights["b"] = RANDOM.normal(size=4).astype(np.float32)
@@ -228,10 +230,10 @@ for path in sorted(folder.glob("*/net*")):
 
 @pytest.mark.slow
 def test_conv3d_is_not_fused_with_leaky_relu(tmp_path: Path) -> None:
-    """Under oneDNN, of Pad, Conv3D without bias and LeakyRelu, TensorFlow makes a kernel that takes the slope for 1.
+    """Under oneDNN, TensorFlow fuses Pad, Conv3D without bias and LeakyRelu into a kernel that uses a slope of 1.
 
-    So does a maximum of a number and its part, which TensorFlow takes for a LeakyRelu; sums, a bias and a PRelu stop
-    it. All artefacts run in one process, whose oneDNN is on whatever processor this is.
+    A maximum of a number and its fraction is treated as a LeakyRelu too; sums, a bias and a PRelu prevent the fusion.
+    All artefacts run in one process, with oneDNN on for any processor.
     """
     x = RANDOM.normal(size=(2, 3, 5, 6, 7)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
@@ -251,9 +253,10 @@ def test_conv3d_is_not_fused_with_leaky_relu(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dims", [[5, 1], [1]], ids=str)
 def test_windows_that_hold_padding_only_are_not_fused_with_a_bias(dims: list[int], tmp_path: Path) -> None:
-    """Strides, dilations and a bias: oneDNN's fused kernel ends the process where no window along the width has data.
+    """With strides, dilations and a bias, oneDNN's fused kernel crashes the process if some window along the width has
+    padding only.
 
-    `tests.suites.compose --source onnx --seed 1017`; TensorFlow 2.21.
+    From `tests.suites.compose --source onnx --seed 1017`; TensorFlow 2.21.
     """
     rank = len(dims)
     more = {"strides": [2] * rank, "dilations": [2] * rank, "pads": [1] * 2 * rank}
@@ -270,9 +273,10 @@ def test_windows_that_hold_padding_only_are_not_fused_with_a_bias(dims: list[int
 @pytest.mark.parametrize("width", [3, 4, "w"])
 @pytest.mark.parametrize("rank", [2, 3])
 def test_one_window_along_the_width_has_no_stride(rank: int, width: Any, tmp_path: Path) -> None:
-    """Of one channel and with no stride along the height, oneDNN reads elements that are not the window's.
+    """With one channel and no stride along the height, oneDNN reads elements outside the window.
 
-    `tests.suites.compose --source onnx --seed 550`; TensorFlow 2.21. Where the width is open there are two channels.
+    From `tests.suites.compose --source onnx --seed 550`; TensorFlow 2.21. For a dynamic width, two channels are
+    written.
     """
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], strides=[1] * (rank - 1) + [2])]
     weights = {"w": RANDOM.normal(size=(4, 1, *[3] * rank)).astype(np.float32)}
@@ -287,11 +291,11 @@ def test_one_window_along_the_width_has_no_stride(rank: int, width: Any, tmp_pat
 
 
 def test_forms_that_have_no_kernel_under_one_setting_are_not_emitted(tmp_path: Path) -> None:
-    """Found in TensorFlow 2.21, not all of them on every processor, so that the graph has to show it.
+    """The test examines the graph, because TensorFlow 2.21 fails on some processors only.
 
-    A depthwise convolution with explicit paddings and a bias, fused, ends the process under oneDNN; without it a
-    grouped one with a BiasAdd or a batch norm is unimplemented, as are unequal strides of a depthwise one, and
-    channels first.
+    With oneDNN, a depthwise convolution with explicit paddings and a fused bias crashes the process. Without oneDNN,
+    TensorFlow lacks a grouped convolution with a BiasAdd or a batch norm, unequal strides of a depthwise convolution,
+    and channels first.
     """
     shapes = {"d": (4, 1, 3, 3), "s": (4, 1, 3, 3), "e": (4, 1, 3, 3), "g": (6, 2, 3, 3), "n": (6, 2, 3, 3)}
     weights = {n: RANDOM.normal(size=shape).astype(np.float32) for n, shape in shapes.items()}
@@ -361,9 +365,9 @@ def saved(folder: Path, form: str) -> Source:
 @pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize("form", ["savedmodel", "frozen"])
 def test_a_source_of_bytes_runs_as_documented(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """oneDNN's QuantizeV2 departs from what is documented, its mean is rounded, and it lacks this Dequantize.
+    """oneDNN's QuantizeV2 differs from the documentation, its mean is rounded, and it lacks this Dequantize.
 
-    They are asked for here, as on a processor where they are the default: the verdict must not depend on it.
+    oneDNN's kernels are requested here, as if they were the default: the verdict must not depend on that.
     """
     source = saved(tmp_path, form)
     x = RANDOM.uniform(-1.5, 1.0, (3, 4, 6, 2)).astype(np.float32)

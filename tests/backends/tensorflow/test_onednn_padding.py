@@ -1,4 +1,4 @@
-"""Convolutions whose padding has room for a whole window, which oneDNN's kernels with a bias end the process of."""
+"""Convolutions whose padding has room for a whole window; oneDNN's kernels with a bias crash the process for these."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.support.tensorflow_networks import onnxruntime_of
 def test_padding_with_room_for_a_window_is_not_fused_with_a_bias(
     kernel: list[int], pads: list[int], width: int, apart: bool, stride: int, channels: int, tmp_path: Path
 ) -> None:
-    """Along the width alone: oneDNN's fused kernel ends the process where a window holds padding only.
+    """oneDNN's fused kernel crashes the process if a window along the width holds padding only.
 
-    `tests.suites.compose --source onnx --seed 12512`; TensorFlow 2.21. Of 600 convolutions that were tried all that
-    ended it had such room. What has none is fused as ever.
+    From `tests.suites.compose --source onnx --seed 12512`; TensorFlow 2.21. Of 600 convolutions, all that crashed had
+    such a window. Convolutions without one are still fused.
     """
     rank = len(kernel)
     nodes = [helper.make_node("Conv", ["x", "w", "b"], ["h"], strides=[stride] * rank, pads=pads),
@@ -47,7 +47,10 @@ def test_padding_with_room_for_a_window_is_not_fused_with_a_bias(
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_what_is_convolved_may_be_a_constant(rank: int, tmp_path: Path) -> None:
-    """Such as the ones that count what a window holds: the search for a Pad before it has no operator to look at."""
+    """An example is a tensor of ones that counts the elements of a window.
+
+    It has no producer that could be a Pad.
+    """
     nodes = [helper.make_node("Conv", ["ones", "x"], ["y"])]
     ones: Any = np.ones((1, 1, *[4] * rank), np.float32)
     proto = model(nodes, ["n", 1, *[2] * rank], [1, "n", *[3] * rank], ones=ones)

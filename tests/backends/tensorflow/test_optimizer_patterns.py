@@ -1,4 +1,4 @@
-"""What TensorFlow's optimizer, with oneDNN, would make another operator of: it stays what it is."""
+"""Nodes that TensorFlow's optimizer with oneDNN would replace wrongly are written in a form that it does not match."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.support.tensorflow_networks import onnxruntime_of
 
 @pytest.mark.parametrize(("factor", "apart"), [(1.5, True), (0.25, False)])
 def test_the_larger_of_a_number_and_its_multiple(factor: float, apart: bool, tmp_path: Path) -> None:
-    """oneDNN's optimizer makes a LeakyRelu of it, which it is for factors up to 1.
+    """oneDNN's optimizer turns this maximum into a LeakyRelu, which is right for factors up to 1 only.
 
-    `tests.suites.compose --source pytorch --seed 42884`; TensorFlow 2.21.
+    From `tests.suites.compose --source pytorch --seed 42884`; TensorFlow 2.21.
     """
     nodes = [helper.make_node("Mul", ["x", "c"], ["m"]), helper.make_node("Max", ["x", "m"], ["y"])]
     proto = model(nodes, ["n", 3], ["n", 3], c=np.float32(factor).reshape(()))
@@ -31,7 +31,7 @@ def test_the_larger_of_a_number_and_its_multiple(factor: float, apart: bool, tmp
 
 
 def normalization(power: float) -> tuple[list, dict[str, np.ndarray]]:
-    """x · r + (b − mean · r), where r is g times a power of the variance and 0.1."""
+    """Return x · r + (b − mean · r), where r is g times a power of the variance plus 0.1."""
     nodes = [
         helper.make_node("ReduceMean", ["x", "axis"], ["mean"]),
         helper.make_node("Sub", ["x", "mean"], ["apart"]),
@@ -53,7 +53,8 @@ def normalization(power: float) -> tuple[list, dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize(("power", "apart"), [(-0.5, True), (-1.0, False)])
 def test_an_inverse_root_is_no_rsqrt(power: float, apart: bool, tmp_path: Path) -> None:
-    """oneDNN's layer norm, which is made of one, has an epsilon of its own: 0.6 off where it is 0.1 (TensorFlow 2.21).
+    """oneDNN's layer norm replaces a normalization with an Rsqrt, and has an epsilon of its own: 0.6 off for an epsilon
+    of 0.1 (TensorFlow 2.21).
 
     The processor at hand may have no such kernel.
     """
@@ -82,9 +83,9 @@ def test_a_normalization_keeps_its_epsilon(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["variables", "tf-frozen"])
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (4, 1)])
 def test_a_constant_behind_a_bias_is_no_bias(shape: tuple[int, ...], form: str, tmp_path: Path) -> None:
-    """TensorFlow's optimizer exchanges both: of one number for two units, what is behind it in memory was added.
+    """TensorFlow's optimizer swaps both. A bias of one number was then read for two units, beyond its memory.
 
-    `tests.suites.compose --source pytorch --seed 46232`, on any processor; TensorFlow 2.21.
+    From `tests.suites.compose --source pytorch --seed 46232`, on any processor; TensorFlow 2.21.
     """
     nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["h"]), helper.make_node("Add", ["h", "c"], ["y"])]
     weights = {k: RANDOM.normal(size=s).astype(np.float32) for k, s in {"w": (3, 2), "b": (2,), "c": shape}.items()}
@@ -94,9 +95,9 @@ def test_a_constant_behind_a_bias_is_no_bias(shape: tuple[int, ...], form: str, 
 
 
 def test_a_convolution_in_three_dims_does_not_read_a_pad(tmp_path: Path) -> None:
-    """Of both oneDNN makes an operator whose sizes are taken for those without pads: what slices it may go.
+    """oneDNN fuses both into an operator whose inferred sizes lack the pads, so that a later slice may be dropped.
 
-    `tests.suites.compose --source pytorch --seed 46310`, of Keras; TensorFlow 2.21.
+    From `tests.suites.compose --source pytorch --seed 46310`, for Keras; TensorFlow 2.21.
     """
     node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 6, strides=[2, 2, 2])
     w = RANDOM.normal(size=(2, 1, 3, 3, 3)).astype(np.float32)

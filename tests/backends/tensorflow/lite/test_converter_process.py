@@ -1,4 +1,4 @@
-"""TensorFlow's converter is run in a fork where there is a process to fork, and its end is reported whichever it is."""
+"""TensorFlow's converter runs in a fork if there is a process to fork, and every way in which it ends is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("tensorflow", reason="the writer imports TensorFlow")
 from convert.backends.tensorflow.lite import writer
 
 from convert.errors import ConvertError
-from convert.runners.fork_client import ADDRESS
+from convert.processes.fork_client import ADDRESS
 
 
 @pytest.mark.parametrize("status", ["", "{}"])

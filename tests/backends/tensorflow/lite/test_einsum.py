@@ -1,4 +1,4 @@
-"""Einsum in TensorFlow Lite along dims of unknown size, with three operands and with nothing to sum."""
+"""Einsum in TensorFlow Lite along dims of unknown size, with three operands, and with nothing to sum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EQUATIONS = ["nij,njk,kl->nil", "ni,jk->jnki", "ni,mi,mj->nj", "nij,jk,k->i"]
 
 
 def einsums() -> onnx.ModelProto:
-    """One Einsum for each equation; the last operand without n and m is a constant."""
+    """Return a model with one Einsum for each equation; the last operand is constant if it has neither n nor m."""
     nodes, weights, inputs, outputs = [], [], {}, []
     for place, equation in enumerate(EQUATIONS):
         left, _, right = equation.partition("->")

@@ -1,4 +1,4 @@
-"""Sums of what gets more dims in TensorFlow Lite, whose converter adds up before it repeats, over other axes."""
+"""Sums of broadcast operands in TensorFlow Lite, whose converter adds before it broadcasts, along wrong axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.support.tensorflow_lite_helper import encode, run  # noqa: E402  (aft
 
 
 def graph() -> ir.Model:
-    """Sums over each axis, and what is made of sums: one use of each, for what is used twice is repeated first."""
+    """Return sums over each axis, and sums of sums; each is used once, because a value used twice would be broadcast
+    first.
+    """
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, [8, 3])
 

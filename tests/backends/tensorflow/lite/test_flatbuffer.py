@@ -1,4 +1,4 @@
-"""A file whose buffers differ is left as the converter wrote it, and of others TensorFlow makes one of two."""
+"""A file without equal buffers is left as the converter wrote it; in others TensorFlow shares equal buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers with one number added to what they give, in TensorFlow Lite: its converter makes a bias of that."""
+"""Layers followed by the addition of one number in TensorFlow Lite, whose converter turns the number into a bias."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMS = {
 
 
 class Every(nn.Module):
-    """Each layer, with a bias and without, before each form."""
+    """Each layer, with and without a bias, before each form of addition."""
 
     def __init__(self, layers: list[str], forms: list[str]) -> None:
         super().__init__()

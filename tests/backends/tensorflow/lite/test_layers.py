@@ -1,4 +1,4 @@
-"""Layers of Keras in TensorFlow Lite files: the operators that ONNX has for them come back, at any length."""
+"""Keras layers in TensorFlow Lite files are read as the ONNX operators for them, for any length."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def transformer() -> Any:
 
 
 def line() -> Any:
-    """Convolutions along one dim, which are ones over two between EXPAND_DIMS and RESHAPE; one is dilated."""
+    """1-D convolutions, which are 2-D ones between EXPAND_DIMS and RESHAPE; one is dilated."""
     first, second = layers.Conv1D(4, 3, padding="same", activation="relu"), layers.Conv1D(4, 3, dilation_rate=2)
     return stacked((32, 3), first, second, layers.GlobalAveragePooling1D())
 
 
-# What is in the ONNX file; every other operator may be there, too.
+# Expected counts of operators in the ONNX file; operators without a count are not checked.
 MODELS: dict[str, tuple[Callable[[], Any], Expected]] = {
     "transformer": (transformer, {"LayerNormalization": 2, "Gelu": 1, "MatMul": 8, "Gemm": 0}),
     "one-dimensional": (line, {"Conv": 2, "Transpose": 1, "Unsqueeze": 0, "Squeeze": 0, "Reshape": 0}),

@@ -34,7 +34,9 @@ def support_vectors() -> onnx.ModelProto:
 
 @pytest.mark.slow
 def test_a_label_behind_an_exponential_of_nan(tmp_path: Path) -> None:
-    """TensorFlow Lite's exponential of NaN is 0, and so is the kernel of every support vector: a note, no failure."""
+    """TensorFlow Lite's exponential of NaN is 0, and so is the kernel of every support vector: this is a note, no
+    failure.
+    """
     report = convert.convert(support_vectors(), "tflite", tmp_path / "m.tflite")
     assert report.verdict is not None
     assert report.verdict.status == "PASS", report.verdict.reason

@@ -1,4 +1,4 @@
-"""Differences and quotients of a constant and what a reshape or transpose moved: TensorFlow's converter swaps them."""
+"""A constant minus, or divided by, a reshaped or transposed tensor; TensorFlow's converter swaps the operands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class Moved(torch.nn.Module):
-    """A convolution, its result with other dims, and a form of that."""
+    """A convolution, its result with other dims, and one of the forms applied to it."""
 
     def __init__(self, form: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Moved(torch.nn.Module):
 
 
 class Pooled(torch.nn.Module):
-    """A linear layer, whose bias is added behind a transpose, a difference, and a pool that wants one."""
+    """A linear layer whose bias is added after a transpose, a difference, and a pool that needs a transpose."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,10 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert import api
-from convert.options import Options
 from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify as run_verify
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
 from tests.support.tensorflow_networks import Net
 
@@ -29,7 +29,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def recurrent(time: int | str, hidden: int = 6) -> onnx.ModelProto:
-    """Three layers over x [time, batch, 5]: both ways up to the lengths, backwards, and forwards from a state."""
+    """Three layers over x [time, batch, 5]: bidirectional with lengths, backward, and forward from a state."""
     draw, nodes, weights = np.random.default_rng(0), [], []
     layers = {"LSTM": ("bidirectional", ["n"]), "GRU": ("reverse", []), "RNN": ("forward", ["", "h"])}
     for operator, (direction, more) in layers.items():
@@ -99,8 +99,28 @@ def test_recurrent_layers_in_fewer_bits_are_at_the_floor_of_their_simulation(sto
         assert 0.5 < error / floor < 2, (name, error, floor)
 
 
+def test_calibrated_loops_of_fixed_sizes_are_written_out(tmp_path: Path) -> None:
+    """TensorFlow's calibrator ends the process at a loop of fixed sizes that reads a row by its counter."""
+    proto, draw = recurrent(7), np.random.default_rng(1)
+    for value in proto.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == "batch":
+                dim.dim_value = 1
+    del proto.graph.value_info[:]
+    samples = {
+        "x": draw.standard_normal((24, 7, 1, 5), np.float32),
+        "n": draw.integers(1, 8, (24, 1), np.int32),
+        "h": draw.uniform(-1, 1, (24, 1, 1, 6)).astype(np.float32),
+    }
+    path = encode(graph_of(proto), tmp_path, Options(quantize="int8", calibrate=samples))
+    assert runner.stored(Source("tflite", path)) == "int8"
+    target, method = Source("tflite", path), VerifyMethod(arrays={name: array[0] for name, array in samples.items()})
+    verdict = run_verify(api.open_source(proto), target, graph_of(proto), Options(), method)
+    assert verdict.status == "PASS", verdict.reason
+
+
 def test_padded_pools_do_not_stretch_the_range_of_activations(tmp_path: Path) -> None:
-    """A pad of −∞ would leave one step for all numbers; one pool comes after negative numbers, one after a Relu."""
+    """A pad of −∞ would leave one step for all numbers. One pool follows negative numbers, the other a Relu."""
     net = Net()
     pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
     y = net.add("MaxPool", net.conv("x", 3, 8, activation=""), **pool)
@@ -167,7 +187,7 @@ def mobilenet() -> Any:
 
 QUANTIZED: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, str]]] = {
     "encoder": (encoder, (12, 16), {"float16": "PASS", "int8 weights": "PASS", "int8": "PASS"}),
-    # With random weights, what 8 bits do to a layer grows from layer to layer: to 30 % of the output.
+    # With random weights, the error of 8 bits grows from layer to layer, to 30 % of the output.
     "mobilenetv2_100": (
         mobilenet,
         (3, 96, 96),
@@ -180,7 +200,7 @@ QUANTIZED: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, str]]] 
 @pytest.mark.parametrize("name", QUANTIZED)
 @pytest.mark.parametrize("stored", ["float16", "int8 weights", "int8"])
 def test_networks_in_fewer_bits(name: str, stored: str, tmp_path: Path) -> None:
-    """Against the source in float64: as far away as the simulation says, which is right to a factor of two."""
+    """The distance to the source in float64 is what the simulation predicts, which is right to a factor of two."""
     build, shape, expected = QUANTIZED[name]
     samples = {"x": np.random.default_rng(0).standard_normal((24, *shape), np.float32)}
     way = {

@@ -1,4 +1,6 @@
-"""Products of rearrangements: XNNPACK multiplies two of one tensor otherwise, and of others the converter dies."""
+"""Products of rearranged tensors: XNNPACK computes two forms of one tensor wrongly, and the converter crashes on
+others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeats of a dim of unknown size before arithmetic in TensorFlow Lite, whose converter leaves TILE out there."""
+"""Repeats of a dim of unknown size before arithmetic in TensorFlow Lite, whose converter drops TILE there."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class Repeated(torch.nn.Module):
-    """Each form of each repeat, and one as often as the run tells."""
+    """Each form of each repeat, and one repeat with a count known at run time."""
 
     def __init__(self, repeats: list[tuple[int, int, int]], forms: list[str]) -> None:
         super().__init__()
         self.repeats, self.forms = repeats, forms
-        # Behind it the converter does not know lengths that are known.
+        # After this operator the converter forgets static lengths.
         self.forgets = torch.nn.Conv2d(2, 2, 2, padding=1, dilation=2, groups=2)
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:

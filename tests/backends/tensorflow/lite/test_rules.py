@@ -1,7 +1,7 @@
 """The rows of the TensorFlow backend's table as TensorFlow Lite models: right, or refused by name, never wrong.
 
-Forty to a model, in a child process that a crash of the converter ends: those with known dims by default, those with
-unknown ones and a sample of rows in models of their own as slow tests.
+Forty rows share a model, in a child process that a crash of the converter ends. By default rows have known dims. Rows
+with unknown dims, and a sample of rows in models of their own, are slow tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SAMPLE = (
     "ConstantOfShape", "Conv", "ConvInteger", "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div",
     "DynamicQuantizeLinear", "Einsum", "Erf", "GRU",
     "Gather", "Gemm", "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "Loop",
-    "MatMul", "MatMulInteger", "MaxPool", "MaxUnpool", "Mod", "Neg", "PRelu", "Pad",
+    "MatMul", "MatMulInteger", "MaxPool", "MaxUnpool", "Mod", "Neg", "NonMaxSuppression", "PRelu", "Pad",
     "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RNN", "Range", "Reciprocal",
     "ReduceMean",
     "Resize", "Scan", "ScatterElements", "ScatterND", "Sign", "Sinh", "Slice", "Softmax", "Split", "Squeeze", "Sub",
@@ -52,7 +52,7 @@ PACK = 40
 
 
 def packs_of_rows() -> list[list[int]]:
-    """Rows of one opset each. Those that are refused are together: a model with one of them is made a second time."""
+    """Group rows of one opset. Rows that are refused share a group, because their model is written a second time."""
 
     def kind(index: int) -> tuple[int, str, bool]:
         row = CASES[index]
@@ -72,7 +72,7 @@ PACKS = packs_of_rows()
 
 
 def quiet() -> None:
-    """The converter prints what it thinks of each graph."""
+    """Silence the converter, which prints messages about each graph."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
@@ -81,7 +81,10 @@ Outcome = list[np.ndarray] | str
 
 
 def computed_together(indices: list[int], variant: int) -> dict[int, Outcome]:
-    """What becomes of rows in one model, without those that the errors name, which are refused."""
+    """Return the outcomes of rows in one model.
+
+    Rows that an error names count as refused, and the others run without them.
+    """
     from convert.errors import Unsupported
 
     found: dict[int, Outcome] = {}
@@ -98,14 +101,14 @@ def computed_together(indices: list[int], variant: int) -> dict[int, Outcome]:
             why = {}
         found.update(why)
         indices = [i for i in indices if i not in why]
-        if not why:  # nobody is named: one half at a time
+        if not why:  # the error names no row: try each half
             half = len(indices) // 2
             return {**found, **computed_together(indices[:half], variant), **computed_together(indices[half:], variant)}
     return found
 
 
 def encoded(indices: list[int], variant: int) -> dict[int, Outcome]:
-    """The outputs of rows of one opset from one TensorFlow Lite model."""
+    """Return the outputs of rows of one opset from one TensorFlow Lite model."""
     import onnx_ir as ir
 
     from tests.support.tensorflow_lite_helper import encode, run
@@ -121,7 +124,7 @@ def encoded(indices: list[int], variant: int) -> dict[int, Outcome]:
 
 @dataclass
 class Outcomes:
-    """What becomes of rows, of which each comes with all of its pack."""
+    """The outcomes of rows; asking for one row runs its whole group."""
 
     found: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     pool: ProcessPoolExecutor | None = None
@@ -133,7 +136,7 @@ class Outcomes:
         return self.found[index, variant]
 
     def together(self, indices: list[int], variant: int) -> dict[int, Outcome]:
-        """In one model; each in its own where that one takes the process along."""
+        """Return the outcomes of rows in one model; if that crashes the process, each row gets its own model."""
         self.pool = self.pool or ProcessPoolExecutor(1, get_context("spawn"), quiet)
         try:
             return self.pool.submit(computed_together, indices, variant).result(timeout=600)
@@ -169,6 +172,9 @@ def check(index: int, got: Outcome) -> None:
         assert "no built-in" in got or "TensorFlow" in got
         return
     assert row.operator not in GAPS
+    if row.operator == "QuantizeLinear" and row.inputs[0].dtype == np.float16:  # the quotient is computed in float32
+        assert all(np.abs(a.astype(int) - b).max() <= 1 for a, b in zip(got, expected(row), strict=True))
+        return
     if row.operator not in NOT_A_NUMBER or not has_nan(row):
         assert_same(got, expected(row))
 
@@ -187,7 +193,7 @@ def test_every_rule_of_tensorflow_lite_alone_is_in_the_sample() -> None:
 
     ours = {name.removeprefix("convert.lite::") for name in table.entries if name.startswith("convert.lite::")}
     assert ours
-    assert ours <= set(SAMPLE)  # MaxPool's is for 8 bits: test_tensorflow_lite.py
+    assert ours <= set(SAMPLE)  # the MaxPool here is for 8 bits: test_tensorflow_lite.py
 
 
 NAMES = [str(param.id) for param in params(CASES)]

@@ -1,4 +1,4 @@
-"""Scatters with indices that are repeated, and into NaN and infinities, in TensorFlow Lite."""
+"""Scatters with repeated indices, and into NaN and infinities, in TensorFlow Lite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.tensorflow_lite_helper import encode, graph_of, run  # noqa: 
 
 
 class Scattered(torch.nn.Module):
-    """Every form, of several dtypes; the last of the updates with one place stays, as PyTorch's CPU has it."""
+    """Every form, in several dtypes; of the updates at one index the last one stays, as on PyTorch's CPU."""
 
     def forward(self, x: torch.Tensor, i: torch.Tensor, u: torch.Tensor) -> list[torch.Tensor]:
         return [
@@ -31,14 +31,14 @@ class Scattered(torch.nn.Module):
 
 
 class Filled(torch.nn.Module):
-    """As many updates as there are indices."""
+    """A model with as many updates as indices."""
 
     def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         return torch.scatter(x, 1, i, 0.5)
 
 
 class Unpooled(torch.nn.Module):
-    """Windows that lie on each other share a maximum."""
+    """Overlapping windows may share a maximum."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y, places = torch.nn.functional.max_pool2d(x, 2, 1, return_indices=True)
@@ -58,7 +58,7 @@ def test_the_last_of_several_updates_stays(rows: int | str, tmp_path: Path) -> N
         with np.errstate(invalid="ignore"):
             want = [y.numpy() for y in Scattered()(*map(torch.from_numpy, (x, i, u)))]
         for place, (got, y) in enumerate(zip(run(path, {"x": x, "i": i, "u": u}).values(), want, strict=True)):
-            if place == 2:  # integers of what is no number are any
+            if place == 2:  # integers converted from NaN are arbitrary
                 got, y = got[3:], y[3:]
             np.testing.assert_array_equal(got, y, err_msg=str(place), strict=True)
 

@@ -1,4 +1,4 @@
-"""Outputs that depend on the sizes of an input alone, in TensorFlow Lite, which computes these before it runs."""
+"""Outputs that depend only on the sizes of an input, in TensorFlow Lite, which computes these before it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.tensorflow_lite_helper import encode, graph_of  # noqa: E402 
 
 
 class Sizes(torch.nn.Module):
-    """Shapes, and tensors that are made from them; x itself is not read."""
+    """Shapes, and tensors made from them; x itself is not read."""
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         n, m = x.shape
@@ -44,7 +44,7 @@ def test_one_interpreter_at_several_sizes(tmp_path: Path) -> None:
 
 
 class Rows(torch.nn.Module):
-    """Rows of a picture made one again, whose channels are what is left: -1 beside a dim that is not known."""
+    """Rows of an image joined again by a reshape with -1 for the channels, next to a dim of unknown size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,9 @@ def test_channels_that_are_what_is_left(tmp_path: Path) -> None:
 
 
 def test_channels_beside_two_dims_that_the_run_tells(tmp_path: Path) -> None:
-    """The boxes of a YOLO whose batch and map are open: four distributions over sixteen bins, by a computed Reshape."""
+    """The boxes of a YOLO with unknown batch and map size: four distributions over sixteen bins, by a computed
+    Reshape.
+    """
     nodes = [
         helper.make_node("Shape", ["x"], ["whole"]),
         *(
@@ -90,7 +92,7 @@ def test_channels_beside_two_dims_that_the_run_tells(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_norms_of_five_dims(p: int, tmp_path: Path) -> None:
-    """`tests.suites.compose --source onnx --seed 942`: DivNoNan, which a zero vector asks for, would not load."""
+    """From `tests.suites.compose --source onnx --seed 942`: DivNoNan, which zero vectors require, would not load."""
     node = helper.make_node("LpNormalization", ["x"], ["y"], axis=3, p=p)
     proto = model([node], [info("x", ["n", 4, 2, 3, 2])], [info("y", None)])
     path = encode(graph_of(proto), tmp_path)
@@ -101,7 +103,7 @@ def test_norms_of_five_dims(p: int, tmp_path: Path) -> None:
 
 
 class Kept(torch.nn.Module):
-    """Convolutions around a pool that keeps the rest of any size: facenet-pytorch's PNet."""
+    """Convolutions around a ceil_mode pool of unknown size, as in facenet-pytorch's PNet."""
 
     def __init__(self, kernel: int, stride: int, padding: int, average: bool) -> None:
         super().__init__()
@@ -117,7 +119,7 @@ class Kept(torch.nn.Module):
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (3, 2, 0), (3, 2, 1)])
 def test_pools_that_keep_the_rest(kernel: int, stride: int, padding: int, average: bool, tmp_path: Path) -> None:
-    """Where pads are computed no dim is known any more, and a convolution of unknown channels has no operator."""
+    """With computed pads no dim is known any more, and there is no convolution of unknown channels."""
     module = Kept(kernel, stride, padding, average)
     path = encode(graph_of(module, "x:float32[n,3,height=9..,width=9..]"), tmp_path)
     feeds = [{"x": torch.randn(2, 3, 9 + h, 14 - h).numpy()} for h in range(5)]

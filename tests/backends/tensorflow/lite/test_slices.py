@@ -22,11 +22,11 @@ KINDS = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "bool": Tenso
 
 
 def slices(dims: list[Any], kind: str) -> onnx.ModelProto:
-    """One Slice of axis 0 for each of `BOUNDS`."""
+    """Return a model with one Slice of axis 0 for each of `BOUNDS`."""
     nodes, values = [], []
     for i, bounds in enumerate(BOUNDS):
         begin, end, step = bounds
-        axis = i % 2 * -len(dims)  # either way of naming the first
+        axis = i % 2 * -len(dims)  # either way of naming the first axis
         for name, number in (("b", begin), ("e", end), ("a", axis), ("s", step)):
             values.append(numpy_helper.from_array(np.array([number], np.int64), f"{name}{i}"))
         nodes.append(helper.make_node("Slice", ["x", f"b{i}", f"e{i}", f"a{i}", f"s{i}"], [f"y{i}"]))
@@ -53,7 +53,8 @@ def test_at_every_size(kind: str, dims: list[Any], tmp_path: Path) -> None:
         x = (x if len(dims) == 2 else x[:, 1]).astype(kind)
         (got,) = run_target("tflite", tmp_path / "a.tflite", [{"x": x}])
         for i, (begin, end, step) in enumerate(BOUNDS):
-            # Back from before the first element it begins with that one: ONNX clamps where it begins.
+            # A backward slice that starts before the first element begins with the first one, because ONNX clamps the
+            # start.
             first = max(begin + size, 0) if step < 0 and begin < 0 else begin
             want = x[first : None if end == -FAR else end : step]
             assert got[f"y{i}"].shape == want.shape, (size, begin, end, step)
@@ -63,7 +64,7 @@ def test_at_every_size(kind: str, dims: list[Any], tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("given", ["bounds", "starts"])
 def test_bounds_that_are_computed(given: str, tmp_path: Path) -> None:
-    """Starts at run time, with ends that are beyond every int32."""
+    """Starts known at run time, with ends beyond the range of int32."""
     inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, [1]) for n in ("b", "e")][
         : 2 if given == "bounds" else 1
     ]

@@ -1,4 +1,4 @@
-"""Splits in TensorFlow Lite, whose kernels for them take few dtypes: the others are slices."""
+"""Splits in TensorFlow Lite, whose Split kernels take few dtypes; other dtypes use slices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {"float": "float32", "bool": "bool", "int64": "int64",
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_splits(kind: str, tmp_path: Path) -> None:
-    """In equal parts, in given ones, and along a dim of any size, of which the last part may be smaller."""
+    """Equal parts, given sizes, and a dim of any size whose last part may be smaller."""
     text = f"""<ir_version: 9, opset_import: ["" : 18]>
         g ({kind}[n, 6] x) => ({kind}[n, 3] a, {kind}[n, 3] b, {kind}[n, 4] c, {kind}[n, 2] d, {kind}[n, 1] e,
             {kind}[n, 5] f, {kind}[m, 6] g, {kind}[k, 6] h) <int64[2] sizes = {{1, 5}}, int64[2] others = {{4, 2}}> {{

@@ -1,4 +1,4 @@
-"""TensorFlow Lite models: the contract, what is refused, and numbers in fewer bits with the verdict on them."""
+"""TensorFlow Lite models: inputs and outputs, refusals, and numbers in fewer bits with their verdict."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnx import TensorProto, helper
 import convert
 from convert import api, plugin
 from convert.errors import BadInput, Unsupported, UsageError
-from convert.options import Options
+from convert.outcome.verdict import Verdict
 from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify as run_verify
-from convert.source import Source
-from convert.verdict import Verdict
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
 
 pytest.importorskip("tensorflow")
@@ -41,7 +41,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def mnist(tmp_path_factory: pytest.TempPathFactory, digits: tuple[np.ndarray, np.ndarray]) -> dict[str, Path]:
-    """The fixture in float32, with narrow weights, and with activations that half of the digits have calibrated."""
+    """The fixture in float32, with narrow weights, and with activations calibrated on half of the digits."""
     ways = {
         "": Options(),
         "float16": Options(dtype="float16"),
@@ -129,7 +129,7 @@ def test_all_that_has_no_builtin_is_listed_with_its_node(tmp_path: Path) -> None
 
 
 def test_what_is_made_of_builtins_is_as_good_as_float32(tmp_path: Path) -> None:
-    """Against SciPy in float64, near 0 and far from it; a value below 2e-38 has no float32 to be."""
+    """Compared with SciPy in float64, near 0 and far from it; float32 cannot represent values below 2e-38."""
     special = pytest.importorskip("scipy.special")
     functions = {
         "Tan": np.tan, "Atan": np.arctan, "Asin": np.arcsin, "Acos": np.arccos, "Sinh": np.sinh, "Cosh": np.cosh,
@@ -148,14 +148,16 @@ def test_what_is_made_of_builtins_is_as_good_as_float32(tmp_path: Path) -> None:
     found = run(encode(graph_of(proto), tmp_path), feed)
     for name, function in functions.items():
         want = function(feed[f"x_{name}"].astype(np.float64))
-        # Sinh and Cosh square an exponential, whose argument has been rounded: its own size in roundings.
+        # Sinh and Cosh square an exponential; its rounded argument gives an error of that many roundings.
         roundings = 4 + (np.abs(feed[f"x_{name}"]) if name in ("Sinh", "Cosh") else 0)
         error = np.abs(found[name] - want) / np.maximum(np.abs(want), 2e-38)
         assert (error <= roundings * 2.0**-23).all(), (name, error.max())
 
 
 def test_what_keeps_operators_apart_leaves_nothing_in_the_file(tmp_path: Path) -> None:
-    """In a branch too, whose graph is a function; of two open dims, where a Reshape could not stand for it."""
+    """Also in a branch, whose graph is a function, and for two unknown dims, where no Reshape could replace the
+    operators.
+    """
     from tensorflow.lite.python.schema_py_generated import BuiltinOperator, ModelT
 
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [None] * 3) for n in ("low", "high")]
@@ -227,7 +229,7 @@ def test_digits_are_recognized_as_before(
 ) -> None:
     import onnxruntime
 
-    images, labels = digits[0][180:], digits[1][180:]  # not those of the calibration
+    images, labels = digits[0][180:], digits[1][180:]  # these inputs are not the calibration data
     (theirs,) = onnxruntime.InferenceSession(MNIST, providers=["CPUExecutionProvider"]).run(None, {"image": images})
     (ours,) = run(mnist[stored], {"image": images}).values()
     assert ours.dtype == np.float32
@@ -246,10 +248,10 @@ def test_the_floor_of_a_narrow_artefact_is_what_narrowing_does_to_the_graph(
     (row,) = good.outputs
     assert row.twin is not None
     assert row.twin < 1e-9
-    # A simulation that is far too coarse would pass anything.
+    # A simulation that is far too coarse would accept anything.
     assert 0.5 < row.error / row.floor < 2
     assert row.agreement == 1.0
-    # The same numbers are no float32 artefact, and a float32 one is held to rounding.
+    # The verdict on a float32 artefact uses rounding errors alone.
     assert verdict_on(mnist[""], method).outputs[0].floor < 1e-6 < row.floor
 
 
@@ -258,7 +260,7 @@ def test_the_floor_of_a_narrow_artefact_is_what_narrowing_does_to_the_graph(
 def test_a_defect_beyond_the_floor_fails(
     stored: str, planted: float, mnist: dict[str, Path], digits: tuple[np.ndarray, np.ndarray], tmp_path: Path
 ) -> None:
-    """The source's first filter is another than the one that was converted."""
+    """The source's first filter differs from the converted one."""
     proto = onnx.load(MNIST)
     first = next(i for i in proto.graph.initializer if list(i.dims)[1:] == [1, 3, 3])
     array = onnx.numpy_helper.to_array(first).copy()

@@ -1,4 +1,4 @@
-"""The child processes with TensorFlow, started by the first test that needs one and shared by all modules."""
+"""Child processes with TensorFlow, started by the first test that needs one and shared by all modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     users = [item for item in request.session.items if "workers" in getattr(item, "fixturenames", ())]
     wanted = {item.callspec.params.get("onednn") for item in users if hasattr(item, "callspec")}
     for setting in wanted & found.keys():
-        found[setting].start()  # another is started by the first row that it is sent
+        found[setting].start()  # the first row that is sent starts another process
     yield found
     for worker in found.values():
         if worker.process is not None:

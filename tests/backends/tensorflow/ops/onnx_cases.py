@@ -1,4 +1,4 @@
-"""What the rows of the TensorFlow backend's table are written with."""
+"""Helpers that write rows of the TensorFlow backend's table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Const:
 
 
 def const(content: Any, dtype: Any = np.int64) -> Const:
-    """An initializer: lists become int64, arrays keep their dtype."""
+    """Return an initializer: lists become int64, arrays keep their dtype."""
     return Const(content if isinstance(content, np.ndarray) else np.array(content, dtype))
 
 
 def ints(*values: int) -> np.ndarray:
-    """An int64 vector that comes at run time."""
+    """Return an int64 vector that is given at run time."""
     return np.array(values, np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Runs rows of ONNX operators, which the tests of several backends share: as a model of one node, by onnxruntime."""
+"""Runs rows of ONNX operators, shared by the tests of several backends, as one-node models in onnxruntime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATIC, DYNAMIC, CONSTANT = range(3)
 
 
 def model_of(row: Case, variant: int = STATIC, *, opset: int = OPSET) -> onnx.ModelProto:
-    """One node."""
+    """Return a model of one node."""
     attributes = dict(row.attributes)
     outputs = [f"y{i}" for i in range(attributes.pop("_outputs", 1))]
     names, inputs, initializers = [], [], []
@@ -44,7 +44,9 @@ def model_of(row: Case, variant: int = STATIC, *, opset: int = OPSET) -> onnx.Mo
 
 
 def _with_types(model: onnx.ModelProto, default: int) -> onnx.ModelProto:
-    """With what inference tells; it does not of a GroupNormalization, whose result is of the dtype of its input."""
+    """Return the model with inferred types; inference lacks those of a GroupNormalization, which are those of its
+    input.
+    """
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for value in inferred.graph.output:
         if not value.type.tensor_type.elem_type:
@@ -53,12 +55,12 @@ def _with_types(model: onnx.ModelProto, default: int) -> onnx.ModelProto:
 
 
 def feeds_of(row: Case) -> dict[str, np.ndarray]:
-    """The inputs that come at run time, by name."""
+    """Return the run-time inputs by name."""
     return {f"x{i}": x for i, x in enumerate(row.inputs) if x is not None and not isinstance(x, Const)}
 
 
 def expected(row: Case) -> list[np.ndarray]:
-    """What onnxruntime computes; where it has no kernel, at an older opset; else onnx's reference evaluator."""
+    """Return onnxruntime's outputs, at an older opset if it lacks a kernel, else the reference evaluator's."""
     import onnxruntime
     from onnx.reference import ReferenceEvaluator
 
@@ -80,14 +82,14 @@ def expected(row: Case) -> list[np.ndarray]:
 
 
 def _gelu(x: np.ndarray, approximate: str) -> list[np.ndarray]:
-    """PyTorch's: onnxruntime has no kernel for float64, and ONNX's evaluator is off by the rounding of float32."""
+    """Return PyTorch's gelu: onnxruntime has no kernel for float64, and ONNX's evaluator rounds to float32."""
     import torch
 
     return [torch.nn.functional.gelu(torch.from_numpy(x), approximate=approximate).numpy()]
 
 
 def assert_same(got: list[np.ndarray], want: list[np.ndarray]) -> None:
-    """Dtypes, shapes and integers exactly, floating numbers to a few roundings of the largest element."""
+    """Assert that dtypes, shapes and integers are equal, and floats up to a few roundings of the largest element."""
     assert len(got) == len(want)
     for a, b in zip(got, want, strict=True):
         a, b = np.asarray(a), np.asarray(b)

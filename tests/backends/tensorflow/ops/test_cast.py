@@ -19,7 +19,7 @@ ROWS = [
     case("Cast", i64(5), to=TensorProto.UINT8),
     *(case("Cast", x, to=TensorProto.STRING) for x in (SPECIAL, f64(5), 1e-9 * f32(5), i64(5), boolean(5))),
     case("Cast", np.array(["7", "4294967295"]), to=TensorProto.UINT32),
-    # Kernels for many numbers are others than those for a few.
+    # Kernels for many numbers differ from those for a few.
     *(
         case("Cast", np.linspace(-700, 700, 3000, dtype=np.float32), to=to)
         for to in (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16, TensorProto.INT16)

@@ -21,7 +21,7 @@ def conv(
     transposed: bool = False,
     **attributes: Any,
 ):
-    """A convolution with a weight that is an initializer."""
+    """Return a convolution whose weight is an initializer."""
     group = attributes.get("group", 1)
     shape = (channels, outputs // group, *kernel) if transposed else (outputs, channels // group, *kernel)
     inputs = [f32(n, channels, *spatial), const(f32(*shape)), *([const(f32(outputs))] if bias else [])]
@@ -43,7 +43,7 @@ ROWS = [
     conv(2, 4, (7, 8), 4, (3, 3), True, group=4, pads=[1, 1, 1, 1]),
     conv(2, 4, (7, 8), 4, (3, 3), True, group=4, pads=[1, 1, 1, 1], strides=[2, 2]),
     conv(2, 4, (7, 8), 8, (3, 3), True, group=4, pads=[1, 0, 2, 1], strides=[2, 1]),
-    # Pads of the kernel's own: more than a window, and windows that hold nothing else.
+    # The kernel's own pads: larger than a window, so that some windows hold nothing else.
     conv(2, 4, (7, 8), 8, (3, 3), True, group=4, pads=[1, 0, 2, 1], strides=[2, 2]),
     conv(3, 4, (1, 2), 4, (5, 3), True, group=4, pads=[2, 3, 4, 5], strides=[2, 2]),
     conv(2, 4, (2, 1), 4, (1, 2), True, group=4, pads=[2, 2, 3, 3], strides=[3, 3]),
@@ -57,7 +57,7 @@ ROWS = [
     conv(1, 4, (4, 5, 6), 4, (2, 2, 2), True, group=2, strides=[1, 2, 1]),
     conv(1, 2, (5, 5, 6), 3, (2, 2, 2), dilations=[2, 1, 2]),
     conv(1, 4, (5, 5, 6), 4, (2, 2, 2), group=4, dilations=[2, 2, 2], strides=[2, 1, 1]),
-    # One channel, one window along the width and a stride there alone: oneDNN reads other elements.
+    # With one channel, one window along the width and a stride there alone, oneDNN reads other elements.
     conv(3, 1, (6, 3), 4, (3, 3), True, strides=[1, 2]),
     conv(3, 1, (6, 4), 4, (3, 3), strides=[1, 3]),
     conv(3, 1, (5, 1), 2, (2, 3), True, strides=[1, 2], pads=[1, 1, 1, 1]),

@@ -1,4 +1,4 @@
-"""Files of images that TensorFlow has no decoder for, against Pillow: read exactly, or the model stops."""
+"""Image files that TensorFlow has no decoder for, against Pillow: read exactly, or the model stops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def encoded(form: str, mode: str = "RGB", **options: object) -> bytes:
 
 
 def motorola(rows: int) -> bytes:
-    """A TIFF with the high byte first, in strips of so many rows that lie in the file from the last to the first."""
+    """Return a TIFF in big-endian order, in strips of this many rows, which are stored from last to first."""
     strips = [PIXELS[i : i + rows].tobytes() for i in range(0, len(PIXELS), rows)]
     count, bits = len(strips), 10 + 9 * 12 + 4
     offsets, sizes = bits + 6, bits + 6 + 4 * count
@@ -47,7 +47,7 @@ def motorola(rows: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def decode(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bytes], np.ndarray]:
-    """What the model makes of a file."""
+    """Return a function that decodes an image file with the model."""
     graph = helper.make_graph(
         [helper.make_node("ImageDecoder", ["file"], ["pixels"])],
         "g",
@@ -60,7 +60,7 @@ def decode(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bytes], np.nda
     serving = loaded.signatures["serving_default"]
 
     def run(data: bytes) -> np.ndarray:
-        assert loaded is not None  # its functions go with it
+        assert loaded is not None  # this also keeps the model's functions alive
         return serving(file=tf.constant(np.frombuffer(data, np.uint8)))["pixels"].numpy()
 
     return run

@@ -31,7 +31,7 @@ ROWS = [
     case("LpNormalization", f32(2, 3, 4)),
     case("LRN", f32(2, 7, 3, 3), size=3),
     case("LRN", f32(7, 7, 3, 3), size=4, alpha=0.1, beta=0.6, bias=2.0),
-    # What TensorFlow adds in float16 stays at 2048 ones, and squares of 300 are infinite.
+    # In float16 a sum of ones stops growing at 2048, and the square of 300 is infinite.
     case("GroupNormalization", 2 + SIGNS, ONES[:4], 0 * ONES[:4], num_groups=2, stash_type=10).named("of halves"),
     case("MeanVarianceNormalization", 1 + f16(2, 3, 64, 48)).named("of halves"),
     *(case("LpNormalization", np.ones((4096, 2), np.float16), p=p, axis=0).named(f"{p} of halves") for p in (1, 2)),

@@ -21,7 +21,7 @@ def rnn(
     lengths: bool = False,
     **attributes: Any,
 ):
-    """A recurrent layer over 5 steps of 3 sequences of 4 numbers, with 6 hidden ones."""
+    """Return a recurrent layer over 5 steps of 3 sequences of 4 numbers, with 6 hidden units."""
     x = f32(3, 5, 4) if layout else f32(5, 3, 4)
     state = f32(3, directions, 6) if layout else f32(directions, 3, 6)
     inputs = [

@@ -50,7 +50,7 @@ ROWS = [
     case("CumSum", i64(3, 4), const([-1]), reverse=1),
     case("CumSum", i32(5), const(0), exclusive=1, reverse=1),
     case("CumProd", f32(3, 4), const(1)),
-    # Added in float16, 4096 ones are 2048, and the squares of 300 infinite.
+    # In float16 the sum of 4096 ones is 2048, and the square of 300 is infinite.
     *(
         case(name, np.ones((4096, 3), np.float16), const([0])).named("of many halves")
         for name in ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")

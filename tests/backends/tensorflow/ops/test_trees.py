@@ -1,4 +1,4 @@
-"""The rules of `backends/tensorflow/ops/trees.py` that ONNX's node tests leave open, against onnxruntime."""
+"""The rules of `backends/tensorflow/ops/trees.py` in cases that ONNX's node tests do not cover, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.run_targets import run_target
 
 @pytest.mark.parametrize(("keys", "values"), [(np.int64, np.float32), (np.int64, np.int64), (np.float32, np.float32)])
 def test_a_label_without_a_key_is_the_default_of_its_dtype(keys: type, values: type, tmp_path: Path) -> None:
-    """−0 for floats, −1 for integers, where values are a tensor and no default is said (LabelEncoder-4)."""
+    """The default is −0 for floats and −1 for integers if values are a tensor without a default (LabelEncoder-4)."""
     node = helper.make_node(
         "LabelEncoder",
         ["x"],

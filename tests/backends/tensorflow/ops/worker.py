@@ -1,4 +1,6 @@
-"""Runs rows as the TensorFlow backend emits models, in child processes: a kernel that fails may take one along."""
+"""Runs rows as the TensorFlow backend emits them, in child processes, because a failing kernel may crash its
+process.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ on_both_kernel_sets = pytest.mark.parametrize(
 
 
 def computed(row: Case, variant: int) -> list[np.ndarray]:
-    """What TensorFlow computes; runs in the child process.
+    """Return TensorFlow's outputs; runs in the child process.
 
-    Constants are emitted without the passes before, which would fold them and leave nothing to do.
+    Constants are emitted without the passes, which would fold them and leave nothing to do.
     """
     import onnx_ir as ir
     import tensorflow as tf
@@ -73,7 +75,7 @@ class Worker:
         )
 
     def run(self, row: Case, variant: int) -> list[np.ndarray]:
-        """What TensorFlow computes for `row`; fails the test where that is an error, a crash or no answer."""
+        """Return TensorFlow's outputs for `row`; fail the test after an error, a crash or a time-out."""
         if self.process is None or self.process.poll() is not None:
             self.start()
         assert self.process is not None
@@ -84,7 +86,7 @@ class Worker:
         self.process.stdin.flush()
         if not select.select([self.process.stdout], [], [], 120)[0]:
             self.process.kill()
-            self.process.wait()  # else the next row is sent to one that is dying
+            self.process.wait()  # otherwise the next row is sent to a dying process
             pytest.fail("the child process did not answer for two minutes")
         head = self.process.stdout.read(8)
         if len(head) < 8:
@@ -100,17 +102,17 @@ Workers = dict[str, Worker]
 
 
 def check(row: Case, worker: Worker, variants: tuple[int, ...]) -> None:
-    """Assert that TensorFlow computes what onnxruntime does, however the inputs come."""
+    """Assert that TensorFlow computes what onnxruntime computes, for every way in which inputs are given."""
     want = expected(row)
     for variant in variants:
         assert_same(worker.run(row, variant), want)
 
 
 def serve() -> None:
-    """The child process: a row comes in, its outputs or a traceback go out."""
+    """Serve in the child process: read a row, write its outputs or a traceback."""
     import traceback
 
-    # TensorFlow writes to descriptor 1 as well.
+    # TensorFlow also writes to descriptor 1.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer

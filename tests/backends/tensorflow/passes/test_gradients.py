@@ -1,4 +1,4 @@
-"""Gradient of ONNX's training domain in TensorFlow, against PyTorch's: through layers, twice, at other values."""
+"""Gradient of ONNX's training domain in TensorFlow, against PyTorch: through layers, twice, at other values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def gradient(inputs: list[str], outputs: list[str], **names: object) -> object:
 
 
 def model(*gradients: object):
-    """y: a convolution without the batch norm that would be folded, a product of matrices and a sum of squares."""
+    """Return a model of y: a convolution (without a batch norm, which would be folded), a matrix product and a sum of
+    squares.
+    """
     nodes = [
         helper.make_node("Conv", ["x", "kernel"], ["conv"]),
         helper.make_node("GlobalAveragePool", ["conv"], ["pooled"]),

@@ -1,4 +1,4 @@
-"""Weights that are put beside the graph: every dtype, permuted, in branches; variables, shard by shard."""
+"""Weights stored outside the graph: every dtype, permuted, in branches; variables in shards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from convert import plugin
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.tensorflow_networks import onnxruntime_of, write
 
 tf = pytest.importorskip("tensorflow")
@@ -27,7 +27,7 @@ def model(nodes: list, inputs: list, outputs: list, weights: list[TensorProto]) 
 
 
 def stored(path: Path) -> dict[str, np.ndarray]:
-    """The constants of more than 64 elements in a frozen graph, by name."""
+    """Return the constants of more than 64 elements in a frozen graph, by name."""
     definition = tf.compat.v1.GraphDef.FromString(path.read_bytes())
     with tf.Graph().as_default():
         tf.graph_util.import_graph_def(definition, name="")
@@ -37,7 +37,9 @@ def stored(path: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("loader", ["tf.saved_model", "TensorFlow 1"])
 def test_variables_in_several_shards(loader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under their names in the order of the graph, permuted, one of them larger than a shard, two called the same."""
+    """Variables keep their names in the order of the graph; they are permuted, one is larger than a shard, two share a
+    name.
+    """
     from convert.backends.tensorflow.writer import checkpoint
 
     monkeypatch.setattr(checkpoint, "_SHARD", 1000)
@@ -53,7 +55,7 @@ def test_variables_in_several_shards(loader: str, tmp_path: Path, monkeypatch: p
     )
     path, x = tmp_path / "m.savedmodel", DRAWN.normal(size=(2, 3, 9, 9)).astype(np.float32)
     write(proto, path)
-    assert len(list((path / "variables").iterdir())) == 3 + 2  # one shard holds the names; and the index
+    assert len(list((path / "variables").iterdir())) == 3 + 2  # one shard holds the names, plus the index
     if loader == "tf.saved_model":
         loaded = tf.saved_model.load(str(path))
         for variable, array in zip(loaded.variables, arrays.values(), strict=True):
@@ -87,7 +89,7 @@ def test_every_dtype_arrives_bit_by_bit(dtype: str, tmp_path: Path) -> None:
 
 
 def test_permuted_shared_and_in_branches(tmp_path: Path) -> None:
-    """A convolution's kernel is permuted, a matrix has two readers, one of them in a branch."""
+    """A convolution's kernel is permuted; a matrix has two readers, one of them in a branch."""
     kernel = DRAWN.normal(size=(16, 3, 3, 3)).astype(np.float32)
     matrix = DRAWN.normal(size=(16, 48)).astype(np.float32)
     branch = [

@@ -1,4 +1,4 @@
-"""What frozen graphs and SavedModels of constants promise: ends that are found again, no variables, less than 2 GiB."""
+"""Frozen graphs and SavedModels of constants: names of inputs and outputs, no variables, less than 2 GiB."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from onnx import TensorProto, helper
 
 from convert import plugin
 from convert.errors import ResourceLimit
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.tensorflow_networks import INPUT, Net, close, image, onnxruntime_of, resnet, write
 
 tf = pytest.importorskip("tensorflow")
 
 
 def several_ends() -> tuple:
-    """Inputs and outputs out of alphabetical order, names that collide once they are legal, an input without use."""
+    """Return a model with inputs and outputs out of alphabetical order, names that collide once they are legal, and an
+    unused input.
+    """
     nodes = [
         helper.make_node("Add", ["z", "z"], ["b:0"]),
         helper.make_node("Neg", ["a"], ["b_0"]),
@@ -51,7 +53,7 @@ def test_the_ends_of_a_frozen_graph_are_found_again_in_order(tmp_path: Path) -> 
     (found,) = runner.run(source, [feed], precision="float32", options=Options())
     for got, expected in zip(found.values(), want, strict=True):
         np.testing.assert_array_equal(got, expected)
-    # Every name that is another in the file is told, with the one that it has there.
+    # A note lists every name that differs in the file, with its new name.
     outputs = dict(zip(("model", "b:0", "b_0", "A"), found, strict=True))
     assert len(set(outputs.values())) == 4
     for real, name in outputs.items():
