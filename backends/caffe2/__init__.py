@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import TargetNames
 from convert.plugin import Format, Operator
+from convert.request.naming import TargetNames
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .differences import DIFFERENCES
@@ -16,10 +16,10 @@ from .options import LAYOUT, PROFILE
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
 
-    from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
+    from .rules import onnx_op as onnx_op  # type checkers do not look into __getattr__
 
 FORMATS = {
     "caffe2": Format(
@@ -47,7 +47,7 @@ OPTIONS = (PROFILE, LAYOUT)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
-    """Raise one `Unsupported` that lists everything in the model that `write` could not emit; changes nothing."""
+    """Raise one `Unsupported` that lists everything in the model that `write` could not emit. Changes nothing."""
     from .emit import emit
     from .legalize import legalize
 
@@ -76,7 +76,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 
 def skeleton(operator: str) -> str:
-    """The beginning of a rule for the ONNX operator, by ONNX's own schema of it."""
+    """Return the first lines of a rule for the ONNX operator, made from ONNX's schema."""
     from convert.rules.onnx_schemas import onnx_skeleton
 
     from . import ops  # noqa: F401  (fills the table)
@@ -86,13 +86,13 @@ def skeleton(operator: str) -> str:
 
 
 def preload() -> None:
-    """Import what writing takes, without starting a thread: warm workers are forked after it."""
+    """Import the modules needed for writing, without starting a thread, because warm workers fork afterwards."""
     from . import emit, legalize, ops  # noqa: F401
     from .writer import writer  # noqa: F401
 
 
 def operators(format: str) -> Iterable[Operator]:
-    """Every ONNX operator with a rule or a declared gap."""
+    """Yield every ONNX operator with a rule or a declared gap."""
     from convert.legalize.write_out import operators_written_out
 
     from . import ops  # noqa: F401  (fills the table)
@@ -101,5 +101,5 @@ def operators(format: str) -> Iterable[Operator]:
     return operator_rows(onnx_op, differences=DIFFERENCES[format], written_out=operators_written_out())
 
 
-# The decorator for rules of one's own; its old name stays for one release.
+# The decorator for custom rules. Its old name stays for one release.
 __getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

@@ -1,4 +1,4 @@
-"""A blob of a net that is being written: its name, dtype, shape, and what is known of its content."""
+"""A blob of a net under construction: its name, dtype, shape, and content if it is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.graph import Dim
 class Blob:
     """A tensor of the net. `content` is set for a constant; if an operator uses it, it becomes a weight on `device`.
 
-    `shape` holds ints, names of dynamic dims, or None for unknown ones; it is None where not even the rank is known.
+    `shape` holds ints, names of dynamic dims, or None for unknown ones; it is None if the rank is unknown.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What can be told of a node once its inputs are blobs: its whole content, or the dtypes and shapes of its outputs."""
+"""Evaluates nodes on blobs: the whole content of their outputs, or dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convert.rules.onnx_schemas import onnx_schema, operator_of
 
 from .blob import Blob, Dim
 
-# Beyond this many bytes a computed constant costs more than the operators that make it.
+# A larger computed constant (in bytes) costs more than the operators that compute it.
 _LARGEST = 1 << 16
 _KEPT = frozenset({"Constant", "Identity", "Loop", "If", "Scan", "Bernoulli", "Multinomial", "DequantizeLinear"})
 
@@ -22,7 +22,7 @@ _evaluate = Evaluator(OPSET)
 
 
 def constant_outputs(node: ir.Node, inputs: Sequence[Blob | None]) -> list[ir.TensorProtocol] | None:
-    """The outputs of a node whose inputs are small constants, by ONNX's reference; None where that cannot be."""
+    """Return the outputs of a node with small constant inputs, by ONNX's reference; None if that is not possible."""
     given = [x for x in inputs if x is not None]
     if node.domain or node.op_type in _KEPT or node.op_type.startswith("Random") or not given:
         return None
@@ -33,7 +33,7 @@ def constant_outputs(node: ir.Node, inputs: Sequence[Blob | None]) -> list[ir.Te
 
 
 def output_shapes(node: ir.Node, inputs: Sequence[Blob | None]) -> list[tuple[Dim, ...] | None]:
-    """The shapes of a node's outputs by ONNX's inference, from what is known of the blobs it reads."""
+    """Return the shapes of a node's outputs by ONNX's inference, from the known facts of its input blobs."""
     schema = onnx_schema(operator_of(node))
     unknown: list[tuple[Dim, ...] | None] = [None] * len(node.outputs)
     if schema is None or any(x is not None and not isinstance(x, Blob) for x in inputs):
@@ -41,13 +41,13 @@ def output_shapes(node: ir.Node, inputs: Sequence[Blob | None]) -> list[tuple[Di
     alone = _isolated_node(node, inputs)
     try:
         infer(alone, schema)
-    except ValueError:  # the rule says what is wrong with the node, if anything is
+    except ValueError:  # the rule reports what is wrong with the node, if anything
         return unknown
     return [known_dims(v) for v in alone.outputs]
 
 
 def merge_shapes(*known: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
-    """The dims on which shapes of one tensor agree: of each, the first number, else the first name."""
+    """Merge shapes of one tensor: each dim is the first number, else the first name."""
     ranked = [s for s in known if s is not None]
     if not ranked:
         return None
@@ -61,7 +61,7 @@ def _best_dim(column: Sequence[Dim]) -> Dim:
 
 
 def _isolated_node(node: ir.Node, inputs: Sequence[Blob | None]) -> ir.Node:
-    """The node with values of its own, which know what the blobs do."""
+    """Return the node with its own values, which have the facts of the blobs."""
     values = [None if x is None else _value(i, x) for i, x in enumerate(inputs)]
     made = ir.Node(node.domain, node.op_type, values, node.attributes.values(), num_outputs=len(node.outputs))
     for i, (output, original) in enumerate(zip(made.outputs, node.outputs, strict=True)):

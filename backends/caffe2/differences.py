@@ -1,20 +1,20 @@
-"""What Caffe2 computes otherwise at the edge of numbers, as `tests/suites/special_values.py onnx caffe2` shows it."""
+"""Where Caffe2 differs from ONNX at the limits of number ranges (`tests/suites/special_values.py onnx caffe2`)."""
 
 from __future__ import annotations
 
-from convert.differences import Difference
+from convert.runtimes.differences import Difference
 
 DIFFERENCES = {
     "caffe2": (
         Difference(
-            ("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "TopK"), "Caffe2 passes over NaN", integers=False
+            ("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "TopK"), "Caffe2 ignores NaN", integers=False
         ),
         Difference(
             ("ReduceMax", "ReduceMin", "MaxPool"), "nothing but NaN or infinities gives ±3.4e38", integers=False
         ),
         Difference(("MaxPool",), "indices of a window of −∞ lie beside it", integers=False),
-        Difference(("ArgMax", "ArgMin", "Hardmax"), "Caffe2 passes over NaN, unless it comes first", integers=False),
-        Difference(("Max", "Min", "ScatterND"), "Caffe2 passes over NaN in the second of two", integers=False),
+        Difference(("ArgMax", "ArgMin", "Hardmax"), "Caffe2 ignores NaN, unless it comes first", integers=False),
+        Difference(("Max", "Min", "ScatterND"), "Caffe2 ignores NaN in the second of two", integers=False),
         Difference(("Clip",), "bounds of NaN that are known at run time only count as none", integers=False),
         Difference(("NonMaxSuppression",), "Caffe2 orders boxes otherwise whose scores are NaN", integers=False),
         Difference(("ReduceLogSumExp",), "+∞ among the numbers gives NaN", integers=False),

@@ -1,4 +1,4 @@
-"""Walk the graph, let each node's rule build its operators, and list at once everything that has none."""
+"""Walks the graph, lets each node's rule append its operators, and lists all nodes that have none."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Values = dict[ir.Value, Any]
 
 
 def emit(model: ir.Model, aten: bool = False) -> Net:
-    """The Caffe2 net of a legalized graph, with blobs named as the graph's values are.
+    """Return the Caffe2 net of a legalized graph, with blobs named as the graph's values.
 
-    Raises one `Unsupported` that lists every operator, attribute and dtype that Caffe2 or this backend does not have.
+    Raises one `Unsupported` that lists every operator, attribute and dtype that Caffe2 or this backend lacks.
     """
     graph = model.graph
     problems = list(_missing_problems(graph))
@@ -40,7 +40,7 @@ def emit(model: ir.Model, aten: bool = False) -> Net:
     values: Values = {}
     for value in graph.inputs:
         if isinstance(value.type, ir.OptionalType):
-            values[value] = OptionalBlob(None)  # nothing is known of it: it is absent
+            values[value] = OptionalBlob(None)  # no facts are known, so the input is absent
             continue
         if isinstance(value.type, ir.SequenceType):
             hint = f"name its elements: --input {value.name}_0 --input {value.name}_1 …"
@@ -65,7 +65,7 @@ def _emit_nodes(net: Net, graph: ir.Graph, values: Values, problems: list[Proble
         try:
             made = _apply_rule(net, node, values, problems)
         except Unsupported as error:
-            # The rest of the graph is still looked at, so that all problems are listed: go on with the facts alone.
+            # Continue with dtypes and shapes alone, so that all problems of the graph are listed.
             problems.extend(error.problems)
             if any(v.type is not None and not isinstance(v.type, ir.TensorType) for v in node.outputs):
                 raise Unsupported(problems=problems) from error
@@ -112,16 +112,16 @@ def _subgraph_body(graph: ir.Graph, values: Values, problems: list[Problem]) -> 
 
 
 def _inferred_shapes(node: ir.Node, values: Values) -> Sequence[tuple[Dim, ...] | None]:
-    """Shapes of the outputs where the graph does not know them, as in the body of a function."""
+    """Return shapes of the outputs if the graph does not know them, as in a function body."""
     if all(v.shape is not None and v.shape.is_static() for v in node.outputs):
         return [None] * len(node.outputs)
     return output_shapes(node, [None if v is None else values[v] for v in node.inputs])
 
 
 def _name_blob(net: Net, blob: Blob, value: ir.Value, inferred: tuple[Dim, ...] | None) -> None:
-    """Give a blob that the node's rule has just made the name and the facts of the node's output.
+    """Give the blob that a rule returned the name and the facts of the node's output.
 
-    The nodes of a loop that is written out are emitted again and again: only the first takes the name as it is.
+    Nodes of an unrolled loop are emitted repeatedly; only the first gets the name unchanged.
     """
     blob.name = net.claim(str(value.name)) if value.name else blob.name
     blob.dtype = blob.dtype if value.dtype is None else value.dtype
@@ -129,7 +129,7 @@ def _name_blob(net: Net, blob: Blob, value: ir.Value, inferred: tuple[Dim, ...] 
 
 
 def _output(net: Net, name: str, blob: Blob) -> Blob:
-    """The blob of a graph output, under its name: a copy where it is an input, a constant or an output already."""
+    """Return the blob of a graph output, under its name; a copy if it is an input, a constant or another output."""
     if blob.name == name and blob.content is None and blob not in net.outputs:
         return blob
     net.label = name
@@ -149,7 +149,7 @@ def _drop_unused(net: Net) -> None:
 
 
 def _missing_problems(graph: ir.Graph) -> Iterable[Problem]:
-    """Operators without a rule, and values of a dtype that Caffe2 does not have."""
+    """Yield operators without a rule, and values of a dtype that Caffe2 lacks."""
     nodes = list(ir.traversal.RecursiveGraphIterator(graph))
     try:
         onnx_op.check_nodes((n, location_of(n)) for n in nodes)

@@ -1,4 +1,4 @@
-"""What is done to the graph before its nodes are emitted: the literal list of passes, in order."""
+"""The literal list of passes that run before nodes are emitted, in order."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ def legalize(model: ir.Model, dump: Path | None = None) -> None:
 
 
 def inline_functions(model: ir.Model) -> bool:
-    """Replace calls of the model's own functions by their bodies."""
+    """Replace calls of the model's own functions by their bodies. Return whether anything changed."""
     return bool(model.functions) and InlinePass()(model).modified
 
 
 def expand_unsupported(model: ir.Model) -> bool:
-    """Write out every node that the table does not take."""
+    """Lower every node that the table does not take. Return whether anything changed."""
     return write_out(model, onnx_op.takes)
 
 
 def assign_channels_first(model: ir.Model) -> bool:
-    """Caffe2's operators are channels-first, as ONNX's: transposes around them (from TensorFlow) cancel out."""
+    """Assign channels-first layouts, which Caffe2's operators have; transposes around them (from TensorFlow) cancel.
+
+    Returns whether anything changed.
+    """
     return assign_layout(model, sensitive="as is")
 
 

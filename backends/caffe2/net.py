@@ -15,7 +15,7 @@ from convert.graph.tensors import dims_of, tensor_of, transposed_tensor
 from .blob import Blob, Dim
 from .shape_inference import infer
 
-# Constants up to this many bytes are shared when they are equal.
+# Maximum size in bytes of constants that are shared if they are equal.
 _SMALL = 4096
 
 
@@ -24,7 +24,7 @@ Argument: TypeAlias = "bool | int | float | str | Sequence[int] | Sequence[float
 
 @dataclass(eq=False)
 class Op:
-    """One operator of the net, with its `Argument`s by name; `engine` and `device` choose among its kernels."""
+    """An operator of the net, with its `Argument`s by name; `engine` and `device` select its kernel."""
 
     type: str
     inputs: list[Blob]
@@ -34,7 +34,7 @@ class Op:
     device: int = 0
 
     def reads(self) -> Iterable[Blob]:
-        """The blobs that it reads, those of nets among its arguments included."""
+        """Yield the names of the blobs that the operator reads, including those of nets among its arguments."""
         yield from self.inputs
         for value in self.args.values():
             if isinstance(value, Net):
@@ -47,9 +47,8 @@ class Op:
 class Net:
     """A Caffe2 net under construction; `parent` is the net around a branch or loop body.
 
-    `label` prefixes the names of the blobs that a rule makes on its way; `results` are the values of the ONNX node
-    under way, for a rule that wants to know what shape is expected of it. `aten` allows the operator ATen,
-    which desktop builds of the runtime have.
+    `label` prefixes the names of intermediate blobs of a rule. `results` are the output values of the current ONNX
+    node, for a rule that needs their shapes. `aten` allows the operator ATen, which desktop builds of the runtime have.
     """
 
     parent: Net | None = None
@@ -78,10 +77,10 @@ class Net:
         return add
 
     def op(self, operator: str, inputs: Sequence[Blob], /, *, outputs: int = 1, **args: Argument) -> Any:
-        """Append a Caffe2 operator; its output, or the list of its outputs where `outputs` is not 1.
+        """Append a Caffe2 operator; return its output, or the list of its outputs if `outputs` is not 1.
 
-        Facts are those that `facts.infer` knows; `net.facts` states better ones. Floats must be given as floats: the
-        runtime tells an argument 1 from 1.0.
+        The dtype and shape of an output come from `infer`; `net.facts` can state more. Pass floats as floats: the
+        runtime distinguishes the arguments 1 and 1.0.
         """
         dtype, shape = infer(operator, inputs, args)
         made = [Blob(self.unique(f"{self.label or operator}.{operator}"), dtype, shape) for _ in range(outputs)]
@@ -89,13 +88,14 @@ class Net:
         return made[0] if outputs == 1 else made
 
     def body(self) -> Net:
-        """A net for an argument of `If`, `While` …; it may read the blobs of this one."""
+        """Return a net for an argument of `If`, `While` …; it may read the blobs of this one."""
         return Net(parent=self, label=self.label)
 
     # -- constants and facts --------------------------------------------------------------------------------------
 
     def const(self, content: Any, dtype: ir.DataType | None = None, name: str | None = None) -> Blob:
-        """A constant from a number, a list, an array or a tensor (which may be lazy); equal small ones are shared.
+        """Return a constant from a number, a list, an array or a tensor (which may be lazy); equal small ones are
+        shared.
 
         Python floats become float32 and ints int64 unless `dtype` says otherwise.
         """
@@ -107,7 +107,7 @@ class Net:
         )
 
     def transposed_constant(self, x: Blob, axes: Sequence[int]) -> Blob:
-        """A constant with its axes permuted, lazily and once however often it is asked for."""
+        """Return a constant with its axes permuted lazily; repeated calls share one blob."""
         if x.content is None:
             raise ValueError(f"{x.name} is no constant")
         if list(axes) == list(range(len(x.content.shape))):
@@ -115,44 +115,46 @@ class Net:
         return self._shared_constant((x, tuple(axes)), f"{x.name}.transposed", transposed_tensor(x.content, axes))
 
     def facts(self, x: Blob, dtype: ir.DataType | None = None, shape: Sequence[Dim] | None = None) -> Blob:
-        """State what is known of `x`."""
+        """State facts that are known about `x`."""
         x.dtype = x.dtype if dtype is None else dtype
         x.shape = x.shape if shape is None else tuple(shape)
         return x
 
     def static(self, x: Blob | None) -> np.ndarray | None:
-        """The content of a constant, else None."""
+        """Return the content of a constant, else None."""
         return None if x is None or x.content is None else x.content.numpy()
 
     def need(self, x: Blob, what: str) -> np.ndarray:
-        """The content of a constant. Raises `Unsupported` naming `what` it is otherwise."""
+        """Return the content of a constant. For other values raises `Unsupported`, saying that `what` is computed at
+        run time.
+        """
         content = self.static(x)
         if content is None:
             raise Unsupported(f"{what} is computed at run time; Caffe2 needs it as a constant")
         return content
 
     def shape(self, x: Blob) -> tuple[Dim, ...]:
-        """Dims as ints, names or None. Raises `Unsupported` if the rank is unknown."""
+        """Return dims as ints, names or None. Raises `Unsupported` if the rank is unknown."""
         if x.shape is None:
             raise Unsupported(f"the rank of {x.name} is unknown")
         return x.shape
 
     def rank(self, x: Blob) -> int:
-        """Number of dims. Raises `Unsupported` if it is unknown."""
+        """Return the number of dims. Raises `Unsupported` if it is unknown."""
         return len(self.shape(x))
 
     def axis(self, x: Blob, axis: int) -> int:
-        """`axis` of `x` counted from the front. Raises `Unsupported` if that takes a rank that is unknown."""
+        """Return `axis` of `x` counted from the front. Raises `Unsupported` if that needs an unknown rank."""
         return axis if axis >= 0 else axis + self.rank(x)
 
     # -- names ----------------------------------------------------------------------------------------------------
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Keep `names` from being given to blobs that rules make."""
+        """Reserve `names`, so that intermediate blobs of rules do not get them."""
         self.root._names.update(names)
 
     def claim(self, name: str) -> str:
-        """A reserved name, to whoever asks first; `unique` ones to the others."""
+        """Return a reserved name to the first caller that asks for it, and a unique name to later callers."""
         claimed = self.root._claimed
         if name in claimed:
             return self.unique(name)
@@ -160,7 +162,7 @@ class Net:
         return name
 
     def unique(self, name: str) -> str:
-        """`name`, or `name_2`, `name_3` … where it is taken already."""
+        """Return `name`, or `name_2`, `name_3` … if it is in use."""
         names, candidate, n = self.root._names, name, 1
         while candidate in names:
             n += 1

@@ -1,7 +1,7 @@
 """The rule table of the Caffe2 backend: `rule(net, *inputs, **attributes)` for every ONNX operator that it writes.
 
-Inputs are `net.Blob`s, None where they are absent; attributes are keyword, named as ONNX names them, with the schema's
-defaults filled in; tensors among them are `onnx_ir` tensors, subgraphs callables `body(net, *inputs) -> blobs`.
+Inputs are `net.Blob`s, or None if absent. Attributes are keywords, named as in ONNX, with the schema's defaults filled
+in. Tensors among them are `onnx_ir` tensors, subgraphs are callables `body(net, *inputs) -> blobs`.
 
 >>> import convert, onnx.parser
 >>> from convert.backends.caffe2 import onnx_op

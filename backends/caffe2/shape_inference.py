@@ -1,4 +1,4 @@
-"""Dtype and shape of what a Caffe2 operator makes, for the intermediate blobs of rules that take several operators."""
+"""Dtype and shape of the output of a Caffe2 operator, for intermediate blobs of rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _BROADCAST = frozenset((
 
 
 def infer(operator: str, inputs: Sequence[Blob], args: Mapping[str, Any]) -> tuple[ir.DataType, tuple[Dim, ...] | None]:
-    """The dtype (of the first input unless the operator has another) and the shape, None where it is not known."""
+    """Return dtype and shape of an output; None if unknown. The dtype is that of the first input unless the operator
+    has another.
+    """
     first = inputs[1 if operator == "Where" else 0] if inputs else None
     dtype = _DTYPES.get(operator, first.dtype if first is not None else ir.DataType.FLOAT)
     if first is None:
@@ -44,7 +46,7 @@ def infer(operator: str, inputs: Sequence[Blob], args: Mapping[str, Any]) -> tup
 
 
 def broadcast(*shapes: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
-    """The common shape after broadcasting as numpy does; a dim is None where it cannot be told."""
+    """Return the common shape by numpy's broadcasting; a dim is None if it cannot be determined."""
     known = [s for s in shapes if s is not None]
     if len(known) < len(shapes):
         return None

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import TargetNames
 from convert.plugin import Format, Operator
+from convert.request.naming import TargetNames
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .differences import DIFFERENCES
@@ -16,10 +16,10 @@ from .layer_names import LAYER
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
 
-    from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
+    from .rules import onnx_op as onnx_op  # type checkers do not look into __getattr__
 
 FORMATS = {
     "keras": Format(
@@ -38,8 +38,8 @@ FORMATS = {
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
-    """Raise one `Unsupported` that lists every node without a form in Keras; changes nothing."""
-    from .start_tensorflow import import_tensorflow
+    """Raise one `Unsupported` that lists every node that Keras cannot express. Changes nothing."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from .emit import emit
@@ -52,8 +52,8 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-    """Write `model` at `path`; the model is changed. Raises `Unsupported` with every node without a form in Keras."""
-    from .start_tensorflow import import_tensorflow
+    """Write `model` to `path`; the model is changed. Raises `Unsupported` with every node that Keras cannot express."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from convert.graph.names import rename_ends
@@ -69,8 +69,8 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 
 def skeleton(operator: str) -> str:
-    """The beginning of a rule for the ONNX operator, by ONNX's own schema of it."""
-    from .start_tensorflow import import_tensorflow
+    """Return the first lines of a rule for the ONNX operator, made from ONNX's schema."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from convert.rules.onnx_schemas import onnx_skeleton
@@ -82,8 +82,8 @@ def skeleton(operator: str) -> str:
 
 
 def preload() -> None:
-    """Import what writing and running take, without starting a thread: warm workers are forked after it."""
-    from .start_tensorflow import import_tensorflow
+    """Import the modules needed to write and run, without starting a thread, because warm workers fork afterwards."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
     from . import emit, ops, writer  # noqa: F401
@@ -91,8 +91,8 @@ def preload() -> None:
 
 
 def operators(format: str) -> Iterable[Operator]:
-    """The ONNX operators that this backend writes, and those that it declares it cannot."""
-    from .start_tensorflow import import_tensorflow
+    """Yield the ONNX operators that this backend writes, and those that it declares as gaps."""
+    from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from convert.legalize.write_out import operators_written_out
@@ -106,5 +106,5 @@ def operators(format: str) -> Iterable[Operator]:
     return operator_rows(onnx_op, limits=limits, differences=differences, written_out=operators_written_out())
 
 
-# The decorator for rules of one's own; its old name stays for one release.
+# The decorator for custom rules. Its old name stays for one release.
 __getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

@@ -1,4 +1,4 @@
-"""Constants of the model while it is emitted: read when a layer takes them, and rearranged only then."""
+"""Constants of the model during emission, read and rearranged only when a layer takes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DTYPES = {
 
 
 def keras_dtype(dtype: ir.DataType | None) -> str:
-    """Keras's name of a dtype. Raises `Unsupported` for one that its operations do not take."""
+    """Return Keras's name of a dtype. Raises `Unsupported` for one that its operations lack."""
     if dtype is None:
         raise Unsupported("the dtype of a tensor is unknown")
     if dtype not in _DTYPES:
@@ -37,7 +37,7 @@ def keras_dtype(dtype: ir.DataType | None) -> str:
 
 
 class Constant:
-    """A tensor whose content is known: an initializer, or what a rule made of one."""
+    """A tensor with known content: an initializer, or a value that a rule computed from initializers."""
 
     def __init__(
         self, tensor: ir.TensorProtocol, name: str, origin: tuple[str, int] | None = None, trainable: bool | None = None
@@ -45,15 +45,15 @@ class Constant:
         self.tensor = tensor
         self.name = name
         self.trainable = trainable
-        """Whether the source trains it; None: nobody knows."""
+        """Whether the source trains it; None if unknown."""
         self.origin = origin or (tensor.name or name, int(tensor.size))
-        """The name and the number of elements of the weight that this is made of."""
+        """The name and the number of elements of the weight that this was computed from."""
         self.dtype = keras_dtype(tensor.dtype)
         self.shape = dims_of(tensor)
 
     @property
     def array(self) -> np.ndarray:
-        """The content, computed anew each time."""
+        """The content, computed again at each access."""
         return self.tensor.numpy()
 
     @property
@@ -61,7 +61,7 @@ class Constant:
         return int(np.prod(self.shape, dtype=np.int64))
 
     def permuted(self, *perm: int) -> Constant:
-        """With its axes permuted."""
+        """Return this constant with its axes permuted."""
         return (
             self
             if list(perm) == sorted(perm)
@@ -69,16 +69,16 @@ class Constant:
         )
 
     def map(self, shape: Sequence[int], make: Callable[[np.ndarray], np.ndarray]) -> Constant:
-        """What `make` computes from the content, of this shape and the same dtype."""
+        """Return a constant with this shape and the same dtype, whose content `make` computes from this one's."""
         source = self.tensor
         tensor = lazy_tensor(source.dtype, shape, lambda: make(source.numpy()))
         return Constant(tensor, self.name, self.origin, self.trainable)
 
     def reshaped(self, *shape: int) -> Constant:
-        """With the same elements in another shape."""
+        """Return this constant with another shape."""
         return self.map(shape, lambda array: array.reshape(shape))
 
 
 def constant_of(array: np.ndarray, name: str = "const") -> Constant:
-    """A constant from an array."""
+    """Return a constant for an array."""
     return Constant(ir.tensor(np.asarray(array)), name)

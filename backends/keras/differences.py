@@ -1,8 +1,8 @@
-"""What Keras on TensorFlow computes otherwise at the edge of numbers."""
+"""Where Keras on TensorFlow differs from ONNX at the limits of number ranges."""
 
 from __future__ import annotations
 
-from convert.differences import Difference
+from convert.runtimes.differences import Difference
 
 _AMPLIFIED = (
     "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "Mod",
@@ -13,15 +13,15 @@ DIFFERENCES = {
     "keras": (
         Difference(
             ("MaxPool",),
-            "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38",
+            "TensorFlow ignores NaN; nothing but NaN or −∞ gives −3.4e38",
             integers=False,
             nonfinite=True,
         ),
-        Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False, nonfinite=True),
+        Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow ignores NaN", integers=False, nonfinite=True),
         Difference(("Attention", "Softmax"), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
         Difference(
             ("ScatterElements", "ScatterND"),
-            "TensorFlow's larger or smaller of two passes over NaN in what is written",
+            "TensorFlow ignores NaN in what a larger-or-smaller scatter writes to",
             integers=False,
             reductions=("max", "min"),
             nonfinite=True,

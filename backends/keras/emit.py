@@ -1,4 +1,4 @@
-"""Emission: runs the rules over the graph in order, each of which adds layers and operations to a functional model."""
+"""Runs the rules over the graph in order; each adds layers and operations to a functional model."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ _HINT = "--to tf writes what Keras has no layer for"
 
 @dataclass
 class EmittedModel:
-    """A functional model in symbolic form: nothing has been computed, and no weight been read."""
+    """A functional model in symbolic form: nothing has been computed, and no weight has been read."""
 
     inputs: list[tuple[str, KerasTensor]] = field(default_factory=list)
     outputs: list[tuple[str, KerasTensor]] = field(default_factory=list)
     weights: list[tuple[layers.Layer, str, Constant]] = field(default_factory=list)
-    """Which variable, by the name of the layer's attribute, gets which content."""
+    """The content of each variable: layer, name of the layer's attribute, constant."""
 
 
 def emit(model: ir.Model) -> EmittedModel:
-    """The model in Keras's terms. Raises one `Unsupported` that lists every node that has none."""
+    """Return the model as a functional model. Raises one `Unsupported` that lists every node that Keras cannot
+    express.
+    """
     if not model.graph.inputs:
         raise Unsupported("a Keras model has inputs, and this one has none", hint=_HINT)
     names = UniqueNames([v.name or "" for v in (*model.graph.inputs, *model.graph.outputs)])
@@ -64,9 +66,9 @@ def emit(model: ir.Model) -> EmittedModel:
 
 
 def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value], refused: bool) -> Sequence[Problem]:
-    """Emit one node. Where that cannot be, say why and leave stand-ins, so that later nodes can say theirs.
+    """Emit one node. If that fails, return the reason and leave stand-ins, so that later nodes can be checked too.
 
-    What a stand-in lacks a rule may fail for: once something is `refused`, a failure says nothing.
+    A rule may fail because a stand-in lacks something. So once a node is `refused`, other failures are not reported.
     """
     at = location_of(node)
     at = replace(at, operator=at.operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{OWN}::"))
@@ -92,7 +94,7 @@ def _constant(value: ir.Value, trainable: bool | None) -> Constant:
 
 
 def _placeholder_tensor(value: ir.Value) -> KerasTensor | None:
-    """A tensor of the dtype and shape that the graph says, None where it says nothing."""
+    """Return a tensor of the dtype and shape in the graph; None if they are unknown."""
     try:
         shape = [d if isinstance(d, int) else None for d in dims_of_value(value)]
         return keras.Input(batch_shape=shape, dtype=keras_dtype(value.dtype))
@@ -101,7 +103,7 @@ def _placeholder_tensor(value: ir.Value) -> KerasTensor | None:
 
 
 def _merge_problems(problems: Sequence[Problem]) -> Iterator[Problem]:
-    """One problem for each operator and reason, with the number of nodes."""
+    """Yield one problem per operator and reason, with the number of nodes."""
     groups: dict[tuple[str, str], list[Problem]] = {}
     for problem in problems:
         groups.setdefault((problem.at.operator, problem.why), []).append(problem)

@@ -1,4 +1,4 @@
-"""What rules write to: it applies layers, makes parameters, names what is made, and knows what a graph says of dims."""
+"""The interface for rules: it applies layers, creates parameters, names operations, and knows the dims of the graph."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from .tensors import dims_of_value, ones_along, permute_axes, places_below, with
 
 Value: TypeAlias = "KerasTensor | Constant | None"
 
-# Floating constants of more elements are weights of a layer, and train; smaller ones stand in the configuration.
+# Floating-point constants with more elements are trainable weights of a layer; smaller ones are in the configuration.
 _SMALL = 8
 
 
-# What takes constants only, or gives a constant.
+# Operators that take constants only, or return a constant.
 _OF_CONSTANTS = ("Cast", "ConstantOfShape", "DequantizeLinear", "Identity", "Range", "Reshape", "Squeeze", "Transpose")
 
 _OF_A_TENSOR = frozenset((
     "BatchNormalization", "Conv", "GRU", "GroupNormalization", "InstanceNormalization", "LSTM", "LayerNormalization",
     "Mod", "PRelu", "Pad", "RMSNormalization", "RNN",
 ))  # fmt: skip
-"""What is made of layers and of operations on the first input, which may be a constant beside others at run time."""
+"""Operators that become layers or operations on the first input; it may be constant while other inputs are not."""
 
 IN_32_BITS = frozenset((
     "Add", "BitShift", "Clip", "Div", "Einsum", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
     "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Pow", "ReduceProd", "Sign", "Sub", "Sum", "Where",
 ))  # fmt: skip
-"""What Keras brings operands to one dtype for, which for uint64 is uint32, or what TensorFlow has no kernel for."""
+"""Operators for which Keras promotes operands (uint64 becomes uint32), or for which TensorFlow has no 64-bit kernel."""
 
 
 class Emitter:
-    """What rules write to, as `k`: they call Keras's own operations, and ask `k` for layers and for what is known."""
+    """The argument `k` of rules: they call Keras's own operations, and use `k` for layers and for known facts."""
 
     def __init__(self, names: UniqueNames) -> None:
         self.names = names
@@ -60,11 +60,14 @@ class Emitter:
     # -- what is known ------------------------------------------------------------------------------------------------
 
     def static(self, x: Value) -> np.ndarray | None:
-        """The content of a constant, else None."""
+        """Return the content of a constant, else None."""
         return x.array if isinstance(x, Constant) else None
 
     def ints(self, x: Value, what: str = "") -> list[int] | None:
-        """The content of a constant integer tensor as a flat list; None, or `Unsupported` about `what`, for others."""
+        """Return the content of a constant integer tensor as a flat list.
+
+        For other values returns None, or raises `Unsupported` about `what` if it is given.
+        """
         if isinstance(x, Constant):
             return [int(i) for i in np.ravel(x.array)]
         if what:
@@ -72,28 +75,30 @@ class Emitter:
         return None
 
     def dims(self, index: int = 0) -> list[int | str | None]:
-        """The dims of an output of the current node as the graph has them. Raises `Unsupported` for unknown rank."""
+        """Return the dims of an output of the current node in the graph. Raises `Unsupported` if the rank is
+        unknown.
+        """
         assert self.node is not None
         return dims_of_value(self.node.outputs[index])
 
     def input_dims(self, index: int) -> list[int | str | None]:
-        """The dims of an input of the current node as the graph has them."""
+        """Return the dims of an input of the current node in the graph."""
         assert self.node is not None
         value = self.node.inputs[index]
         assert value is not None
         return dims_of_value(value)
 
     def known(self, array: np.ndarray) -> Constant:
-        """A constant from an array."""
+        """Return a constant for an array."""
         return constant_of(array)
 
     def dtype_of(self, code: int) -> str:
-        """Keras's name of the dtype that an attribute gives as a number."""
+        """Return Keras's name of the dtype that an attribute gives as a number."""
         return keras_dtype(ir.DataType(code))
 
     @property
     def outputs(self) -> int:
-        """How many outputs of the current node somebody may use (trailing absent ones are not counted)."""
+        """Number of outputs of the current node that may be used; trailing absent ones are not counted."""
         assert self.node is not None
         used = [i + 1 for i, v in enumerate(self.node.outputs) if is_used(v)]
         return max(used, default=1)
@@ -101,24 +106,27 @@ class Emitter:
     # -- tensors ------------------------------------------------------------------------------------------------------
 
     def tensor(self, x: Value) -> Any:
-        """What Keras's operations take: a small constant as an array, a large floating one as a parameter.
+        """Return an operand for Keras's operations: a small constant as an array, a large floating-point one as a
+        parameter.
 
-        Those that the source is known to train are parameters, however small.
+        Constants that are trained in the source are parameters regardless of their size.
         """
         if not isinstance(x, Constant):
             return x
         if (x.size > _SMALL or x.trainable) and x.dtype in ("float16", "bfloat16", "float32", "float64"):
             return self.parameter(x)
-        if not x.size and len(x.shape) > 1:  # a file keeps a list of nothing, without its other dims
+        if not x.size and len(x.shape) > 1:  # a file stores an empty list without its other dims
             return ops.reshape(ops.cast(self.index()[(slice(0, 0, 1),)], x.dtype), x.shape)
         return np.asarray(x.array)
 
     def tensors(self, *values: Value) -> list[Any]:
-        """`tensor` of each."""
+        """Return `tensor` of each value."""
         return [self.tensor(x) for x in values]
 
     def parameter(self, x: Constant) -> KerasTensor:
-        """A weight as a tensor. Layers own all weights of a Keras model: this one is the only row of an Embedding."""
+        """Return a weight as a tensor. Layers own all weights of a Keras model, so the weight becomes the only row of
+        an Embedding.
+        """
         key = id(x)
         if key not in self._parameters:
             name = self.names.unique(x.name)
@@ -131,20 +139,24 @@ class Emitter:
         return self._parameters[key][1]
 
     def typed(self, *values: Value) -> list[Any]:
-        """`tensors` for operations that go by their operands' dtypes: a file keeps a scalar as a number without one."""
+        """Return `tensors` with their dtypes, for operations that depend on operand dtypes; a file stores a scalar
+        without its dtype.
+        """
         return [self.live(x) if isinstance(x, Constant) and not x.shape else self.tensor(x) for x in values]
 
     def live(self, x: Constant) -> KerasTensor:
-        """A constant as a tensor of the model, for where Keras wants one that comes from an input."""
+        """Return a constant as a tensor that depends on an input of the model, for operations that need such an
+        operand.
+        """
         if (x.size > _SMALL or x.trainable) and x.dtype.startswith(("float", "bfloat")):
             return self.parameter(x)
         zero = ops.cast(ops.squeeze(self.index(), 0), x.dtype)
-        if not x.size:  # Keras writes arrays as lists, in which a dim of 0 hides those behind it
+        if not x.size:  # Keras stores arrays as lists, in which a dim of 0 hides the dims after it
             return ops.reshape(ops.broadcast_to(zero, (0,)), x.shape)
         return ops.logical_or(zero, x.array) if x.dtype == "bool" else ops.add(zero, x.array)
 
     def index(self) -> KerasTensor:
-        """An int32 vector that holds one zero, made from the first input."""
+        """Return an int32 vector with a single zero, derived from the first input."""
         if self._first is None:
             raise Unsupported("a model without inputs")
         if self._index is None:
@@ -154,13 +166,13 @@ class Emitter:
         return self._index
 
     def ones(self, dim: str, dtype: str) -> KerasTensor:
-        """A vector of ones as long as a dim of dynamic size. Raises `Unsupported` for a strange one."""
+        """Return a vector of ones with the length of a dynamic dim. Raises `Unsupported` for an unknown name."""
         if dim not in self._dims:
             raise Unsupported(f"no tensor at hand has the dim {dim!r}")
         return ones_along(*self._dims[dim], dtype)
 
     def size(self, dim: int | str | KerasTensor | None) -> Any:
-        """A dim as an int64 scalar: a number where it is known, else a tensor, which it may be as well."""
+        """Return a dim as an int64 scalar: a number if it is known, else a tensor. A tensor is returned as it is."""
         if dim is None:
             raise Unsupported("a dim of which nothing is known")
         if isinstance(dim, KerasTensor):
@@ -168,25 +180,27 @@ class Emitter:
         return np.array(dim, np.int64) if isinstance(dim, int) else ops.sum(self.ones(dim, "int64"))
 
     def vector(self, dims: Sequence[int | str | None]) -> Any:
-        """Dims as an int64 vector: an array where all are known, else a tensor."""
+        """Return dims as an int64 vector: an array if all are known, else a tensor."""
         sizes = [self.size(d) for d in dims]
         if all(isinstance(n, np.ndarray) for n in sizes):
             return np.array(sizes, np.int64)
         return ops.concatenate([n.reshape(1) if isinstance(n, np.ndarray) else ops.reshape(n, (1,)) for n in sizes])
 
     def sizes_of(self, index: int, x: Value) -> list[Any]:
-        """The dims of an input of the current node, which is x: numbers and names, or tensors for what has no name."""
+        """Return the dims of an input of the current node, whose tensor is `x`: numbers, names, or tensors for dims
+        without a name.
+        """
         dims = self.input_dims(index)
         if not isinstance(x, KerasTensor):
             return list(dims)
         return [d if self.has(d) else ops.sum(ones_along(x, a, "int64")) for a, d in enumerate(dims)]
 
     def has(self, dim: int | str | None) -> bool:
-        """Whether a dim is a number, or some tensor at hand has it."""
+        """Return whether a dim is a number, or a dim of some available tensor."""
         return isinstance(dim, int) or dim in self._dims
 
     def places(self, dim: int | str | KerasTensor | None, dtype: str) -> Any:
-        """0, 1, 2 … for the elements of a dim, or below a number that only the run tells."""
+        """Return 0, 1, 2 … for the elements of a dim; the dim may be a number known at run time only."""
         if dim is None:
             raise Unsupported("a dim of which nothing is known")
         if isinstance(dim, KerasTensor):
@@ -194,7 +208,7 @@ class Emitter:
         return np.arange(dim, dtype=dtype) if isinstance(dim, int) else ops.cumsum(self.ones(dim, dtype)) - 1
 
     def broadcast(self, x: Any, dims: Sequence[int | str | None]) -> Any:
-        """`x` broadcast to dims of the graph, of which some only the run tells."""
+        """Return `x` broadcast to dims of the graph, some of which may be known at run time only."""
         if None in dims:
             raise Unsupported("a dim of which nothing is known")
         dtype = keras.backend.standardize_dtype(x.dtype)
@@ -209,12 +223,12 @@ class Emitter:
         return ops.tile(x, fixed) if any(n != 1 for n in fixed) else x
 
     def channels_last(self, x: KerasTensor | Constant) -> KerasTensor | Constant:
-        """N C spatial… to N spatial… C."""
+        """Transpose N C spatial… to N spatial… C."""
         rank = len(x.shape)
         return permute_axes(x, (0, *range(2, rank), 1))
 
     def channels_first(self, x: KerasTensor | Constant) -> KerasTensor | Constant:
-        """N spatial… C to N C spatial…."""
+        """Transpose N spatial… C to N C spatial…."""
         rank = len(x.shape)
         return permute_axes(x, (0, rank - 1, *range(1, rank - 1)))
 
@@ -222,9 +236,9 @@ class Emitter:
 
     def layer(self, kind: type[layers.Layer], x: Any, weights: Mapping[str, Constant | None] | None = None,
               call: dict[str, Any] | None = None, **config: Any) -> Any:  # fmt: skip
-        """Apply a layer of this kind. `weights` says what its variables hold, by the names of its attributes.
+        """Apply a layer of this kind. `weights` maps names of its attributes to the content of the variables.
 
-        Nodes of one rank that share their weights share the layer. `call` holds further arguments of the call.
+        Nodes of the same rank that share their weights share the layer. `call` has further arguments of the call.
         """
         first = x[0] if isinstance(x, (list, tuple)) else x
         contents = {name: content for name, content in (weights or {}).items() if content is not None}
@@ -232,11 +246,11 @@ class Emitter:
         if dtype.startswith(("float", "bfloat")):
             config.setdefault("dtype", dtype)
         if contents and all(content.trainable is False for content in contents.values()):
-            config["trainable"] = kind is layers.BatchNormalization  # its averages move
+            config["trainable"] = kind is layers.BatchNormalization  # its averages are updated
         self._count += 1
         key = (self._signature, self._count, kind, repr(config)) if contents and self._signature is not None else None
         if key is not None and key in self._made:
-            # Normalizations keep to the rank that they were first called on.
+            # Normalizations keep the rank of their first call.
             if getattr(self._made[key].input_spec, "ndim", None) in (None, len(first.shape)):
                 return self._made[key](x, **(call or {}))
             key = None
@@ -250,7 +264,7 @@ class Emitter:
     # -- graphs -------------------------------------------------------------------------------------------------------
 
     def born(self, value: ir.Value, made: Any) -> Value:
-        """What a node gave, in the dtype that the graph says: Keras promotes by rules of its own."""
+        """Return a rule's result in the dtype of the graph, because Keras has its own promotion rules."""
         if made is None or isinstance(made, Constant):
             return made
         dtype = keras_dtype(value.dtype) if value.dtype is not None else None
@@ -268,7 +282,7 @@ class Emitter:
         return made
 
     def enter(self, value: ir.Value) -> KerasTensor:
-        """A graph input."""
+        """Create a graph input."""
         shape = [d if isinstance(d, int) else None for d in dims_of_value(value)]
         name = value.name or "input"
         x = keras.Input(batch_shape=shape, dtype=keras_dtype(value.dtype), name=self.names.of(name))
@@ -295,7 +309,9 @@ class Emitter:
         return made
 
     def _with_a_tensor(self, node: ir.Node, inputs: list[Value]) -> list[Value]:
-        """Inputs of a node: where all are constants, which are not folded if the model gives them out, a live one."""
+        """Return the inputs of a node. If all are constant (the model outputs the result), one of them becomes a
+        tensor.
+        """
         given = [x for x in inputs if x is not None]
         needed = node.op_type not in _OF_CONSTANTS and all(isinstance(x, Constant) for x in given)
         if not given or not (needed or node.op_type in _OF_A_TENSOR):
@@ -305,7 +321,9 @@ class Emitter:
 
 
 def _with_known_dims(x: KerasTensor, dims: Sequence[int | str | None]) -> KerasTensor:
-    """A tensor with the dims that the graph knows: Keras forgets that `x[:1]` has one row, and layers want to know."""
+    """Return a tensor with the dims that the graph knows: Keras forgets that `x[:1]` has one row, and layers need to
+    know.
+    """
     known = [d if isinstance(d, int) else -1 for d in dims]
     if len(dims) != len(x.shape) or known.count(-1) > 1 or 0 in known:
         return x

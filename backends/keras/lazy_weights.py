@@ -1,4 +1,4 @@
-"""Layers whose variables have no content: weights go from the model to the file one at a time, and never gather."""
+"""Layers whose variables have no content: weights go from the model to the file one at a time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ T = TypeVar("T")
 
 
 def run_without_content(work: Callable[[], T]) -> T:
-    """Run `work`, in which Keras's variables have shapes, and initial values only while somebody reads them.
+    """Run `work` with Keras variables that have shapes, and initial values only while they are read.
 
-    Keras lists such variables for the thread that it is in, to fill them later: the list goes with a thread of its own.
+    Keras lists such variables per thread to fill them later, so the work runs in its own thread, which ends with the
+    list.
     """
 
     def run() -> T:
@@ -31,7 +32,7 @@ def run_without_content(work: Callable[[], T]) -> T:
 
 
 def give_content(weights: Sequence[tuple[layers.Layer, str, Constant]]) -> None:
-    """Have layers save, as the variables of these names of attributes, what the constants hold."""
+    """Make layers save the content of the constants in place of the variables with these attribute names."""
     owners: dict[int, tuple[layers.Layer, dict[int, Constant]]] = {}
     for layer, attribute, content in weights:
         inner, _, name = attribute.rpartition(".")
@@ -44,12 +45,12 @@ def give_content(weights: Sequence[tuple[layers.Layer, str, Constant]]) -> None:
 
 
 def _save_with_contents(save: Callable[[Any], None], contents: dict[int, Constant]) -> Callable[[Any], None]:
-    """A layer's own way to save itself, to a store that gets the contents of variables in their place."""
+    """Return a layer's own save method, wrapped so that the store gets the content in place of the variables."""
     return lambda store: save(_FilledStore(store, contents))
 
 
 class _FilledStore:
-    """A store of Keras's that takes variables, and keeps what they are to hold."""
+    """A Keras store that accepts variables and stores their content."""
 
     def __init__(self, store: Any, contents: dict[int, Constant]) -> None:
         self._store, self._contents = store, contents

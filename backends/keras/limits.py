@@ -1,4 +1,4 @@
-"""What Keras does not take of operators that it has: the reasons that rules raise, for `convert ops` and for tests."""
+"""Inputs that Keras's operators do not take. Rules raise these reasons; `convert ops` and tests list them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ ANYWHERE = (
     "… spatial dims",
     "unsigned integers of 64 bits, with which Keras computes in 32",
 )
-"""Reasons for which an operator may be refused wherever it stands (… is any text): Keras takes axes, shapes and counts
-as numbers, weights as variables, and a rank as known."""
+"""Reasons for which any operator may be refused (… is any text): Keras needs axes, shapes and counts as numbers,
+weights as variables, and a known rank.
+"""
 
 _CELL = (
     "activation functions with numbers of their own",
@@ -55,19 +56,21 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "Pad": ("Pad mode …",),
     "QuantizeLinear": ("blocked quantization", "quantization to …"),
     "RNN": _CELL,
-    "ReduceMax": ("the largest or smallest of no elements",),
-    "ReduceMin": ("the largest or smallest of no elements",),
+    "ReduceMax": ("the maximum or minimum of no elements",),
+    "ReduceMin": ("the maximum or minimum of no elements",),
     "Resize": (
         "Resize with coordinate_transformation_mode=…",
         "interpolation of integers",
         "the size …, where the graph says …",
     ),
 }
-"""By operator, what its rule does not take."""
+"""Inputs that a rule does not take, by operator."""
 
 
 def declared_reasons(problems: Iterable[tuple[str, str]]) -> str:
-    """The reasons of refusals (operators with reasons), if each is a gap of the table or a limit; else nothing."""
+    """Return the joined reasons of refusals if each is a declared gap or limit; else an empty string. Each refusal is
+    an operator and a reason.
+    """
     reasons = []
     for operator, why in problems:
         name = operator.removeprefix("convert.channels_last::").removeprefix("convert.keras::")

@@ -1,4 +1,4 @@
-"""Names of layers and operations: the source's, as far as Keras takes them, and each of them once."""
+"""Unique names of layers and operations, taken from the source as far as Keras allows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .layer_names import LAYER
 
 
 def legal_name(name: str) -> str:
-    """`name` as every backend of Keras takes it."""
+    """Return `name` without characters that some Keras backend rejects; each is replaced."""
     return LAYER.legal(name or "node")
 
 
 class UniqueNames:
-    """The names given so far. `reserved` are those of the model's inputs and outputs, which nothing else may get."""
+    """The names in use. `reserved` are the names of the model's inputs and outputs, which nothing else may get."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken: set[str] = set()
@@ -25,7 +25,7 @@ class UniqueNames:
         self._outputs: set[Any] = set()
 
     def unique(self, name: str) -> str:
-        """A legal name that nothing else has."""
+        """Return a legal name that is not in use."""
         base = found = legal_name(name)
         number = 0
         while found.casefold() in self._taken:
@@ -35,25 +35,31 @@ class UniqueNames:
         return found
 
     def of(self, name: str) -> str:
-        """The legal name of an input or output of the model."""
+        """Return the legal name of an input or output of the model."""
         return self._boundary[name]
 
     def know(self, x: KerasTensor) -> None:
-        """The operation that made `x` keeps its name."""
+        """Mark the operation that created `x` as already named."""
         self._named.add(x._keras_history.operation)
 
     def give(self, values: Iterable[Any], name: str) -> None:
-        """Name the operations behind `values` that have none yet: the last as `name`, others after what they are."""
+        """Name the unnamed operations that created `values`: the last one gets `name`, the others get `name` and their
+        kind.
+        """
         for operation in _operations(values, self._named):
             kind = operation.__class__.__name__.lower()
             operation.name = self.unique(name if operation is _making_operation(values) else f"{name}_{kind}")
             self._named.add(operation)
 
     def as_output(self, name: str, x: Any, live: Callable[[Any], KerasTensor]) -> KerasTensor:
-        """`x`, made by something called `name`: its own operation, or an Identity where that has a name to lose."""
+        """Return `x` as the output of an operation called `name`.
+
+        The operation that made `x` is renamed, or an Identity is added if that operation's name is needed or it has
+        several outputs.
+        """
         if not isinstance(x, KerasTensor):
             x = live(x)
-            self.give([x], name)  # Keras's own names may be taken
+            self.give([x], name)  # Keras's own names may be in use
         operation = x._keras_history.operation
         if isinstance(operation, layers.InputLayer) and operation.name == self.of(name):
             return x
@@ -75,7 +81,7 @@ def _making_operation(values: Iterable[Any]) -> Any:
 
 
 def _operations(values: Iterable[Any], known: set[Any]) -> list[Any]:
-    """The operations that made `values`, and theirs, up to those that are known; the last made first."""
+    """Return the unnamed operations that created `values`, the last one first; the search stops at known operations."""
     found: dict[Any, None] = {}
     stack = [v for v in values if isinstance(v, KerasTensor)]
     while stack:

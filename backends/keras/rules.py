@@ -1,6 +1,6 @@
 """The table of the Keras backend: which ONNX operator becomes which layers and operations of Keras.
 
-Inputs are Keras's tensors or constants; `k` (`emit.py`) has what a rule may ask of them.
+Inputs are Keras's tensors or constants; `k` (`emitter.py`) answers questions about them.
 
 >>> import numpy as np
 >>> from convert.backends.keras import onnx_op
@@ -24,16 +24,19 @@ from convert.rules import Argument, Rule, Schema, onnx_schemas
 from convert.rules.node_rules import NodeRules
 
 OWN = "convert.keras"
-"""The domain of what `legalize` makes of ONNX's operators: Dense (x [..., I], weight [I, O], bias [O]) of MatMul and
-Add, Expand and ConstantOfShape with their shape as the attribute `dims` (numbers, and names of dims), and
-MultiHeadAttention (`passes/fuse_attention.py`)."""
+"""The domain of operators that `legalize` creates:
+
+- Dense (x [..., I], weight [I, O], bias [O]), from MatMul and Add
+- Expand and ConstantOfShape with their shape as the attribute `dims` (numbers and names of dims)
+- MultiHeadAttention (`passes/fuse_attention.py`)
+"""
 
 DENSE = f"{OWN}::Dense"
 HEADS = f"{OWN}::MultiHeadAttention"
 
 
 def schema(operator: str) -> Schema | None:
-    """How a key of the table is called; see `convert.rules.onnx_schemas.schema`."""
+    """Return the schema for a key of the table, as `convert.rules.onnx_schemas.schema` does."""
     if operator == DENSE:
         return Schema((Argument("x"), Argument("w"), Argument("b")))
     if operator == HEADS:
@@ -46,15 +49,18 @@ onnx_op = NodeRules("Keras", schema=schema, runs_framework=True)
 
 
 def key_of(node: ir.Node) -> str:
-    """The key of a node: ONNX's own for one that the layout pass has moved, where no rule takes it moved."""
+    """Return the key of a node. For a node that the layout pass moved it is ONNX's own if there is no channels-last
+    rule.
+    """
     key = onnx_schemas.operator_of(node)
     return key if key in onnx_op else key.removeprefix(f"{CHANNELS_LAST}::")
 
 
 def channels_last(*operators: str, data: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
-    """Register a rule that takes its `data` inputs, and gives its first output, channels-last.
+    """Register a rule whose `data` inputs and first output are channels-last.
 
-    The rule serves the nodes that the layout pass has moved and, between transposes, those that it left alone.
+    The layout pass moves some nodes to channels-last; the rule serves those directly, and the other nodes between
+    transposes.
     """
 
     def register(rule: Rule) -> Rule:

@@ -17,11 +17,11 @@ from convert.graph.values import known_dims
 from .constants import Constant
 
 Tensor: TypeAlias = "KerasTensor | np.ndarray"
-"""What Keras's operations take: what `Emitter.tensor` gives."""
+"""An operand of Keras's operations, as returned by `Emitter.tensor`."""
 
 
 def permute_axes(x: Any, perm: Sequence[int]) -> Any:
-    """Axes permuted: of a constant once, of anything else by a layer or an operation."""
+    """Permute axes: of a constant once, of other values by a layer or an operation."""
     perm = tuple(int(p) for p in perm)
     if perm == tuple(sorted(perm)):
         return x
@@ -33,12 +33,12 @@ def permute_axes(x: Any, perm: Sequence[int]) -> Any:
 
 
 def is_floating(x: Any) -> bool:
-    """Whether layers compute in the dtype of `x`, a tensor, constant or array; they take integers for their own."""
+    """Return whether layers compute in the dtype of `x`; they cast integers to their own."""
     return keras.backend.standardize_dtype(x.dtype).startswith(("float", "bfloat"))
 
 
 def halves_in_float32(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule whose first input, where it is of half precision, is summed and squared in float32.
+    """Wrap a rule so that it sums and squares a half-precision first input in float32.
 
     TensorFlow adds float16 in float16: a sum of ones stays at 2048.
     """
@@ -54,7 +54,7 @@ def halves_in_float32(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ones_along(x: KerasTensor, axis: int, dtype: str) -> KerasTensor:
-    """A vector of ones, as many as there are elements along an axis."""
+    """Return a vector of ones with the length of an axis."""
     # An axis that may be empty has no first element.
     others = [i for i, n in enumerate(x.shape) if i != axis and not n]
     place = tuple(slice(None) if i == axis or i in others else 0 for i in range(len(x.shape)))
@@ -65,23 +65,24 @@ def ones_along(x: KerasTensor, axis: int, dtype: str) -> KerasTensor:
 
 
 def places_below(count: Tensor) -> KerasTensor:
-    """0, 1, 2 … below a number that only the run tells, a scalar of any integers: int64, none where it is not positive.
+    """Return 0, 1, 2 … below a run-time integer scalar, as int64; empty if it is not positive.
 
-    Keras counts to numbers of Python only; but its histogram of a number has as many places and one.
+    Keras's arange takes Python numbers only. So this counts the bins of `bincount([n])`, which has n + 1 of them, and
+    drops one.
     """
     most = ops.reshape(ops.cast(ops.maximum(count, 0), "int32"), (1,))
     return ops.cast(ops.cumsum(ops.ones_like(ops.bincount(most)[(slice(1, None),)])) - 1, "int64")
 
 
 def with_rank(x: Any, rank: int) -> Any:
-    """With dims of 1 in front, up to this rank. A reshape would do for one dim of dynamic size only."""
+    """Return x with leading dims of 1 up to this rank. A reshape would support one dynamic dim only."""
     for _ in range(rank - len(x.shape)):
         x = ops.expand_dims(x, 0)
     return x
 
 
 def dims_of_value(value: ir.Value) -> list[int | str | None]:
-    """Ints, names, or None. Raises `Unsupported` if the rank is unknown."""
+    """Return dims as ints, names or None. Raises `Unsupported` if the rank is unknown."""
     found = known_dims(value)
     if found is None:
         raise Unsupported("the rank of a tensor is not known")
@@ -89,7 +90,7 @@ def dims_of_value(value: ir.Value) -> list[int | str | None]:
 
 
 def _of_as_many_dims(x: Any, other: Any) -> Any:
-    """A matrix with dims of 1 in front, where it is added to what has more dims."""
+    """Return a matrix with leading dims of 1 if the other operand has more dims."""
     if isinstance(x, keras.KerasTensor) and len(x.shape) == 2:
         for _ in range(len(np.shape(other)) - 2):
             x = ops.expand_dims(x, 0)
@@ -97,19 +98,19 @@ def _of_as_many_dims(x: Any, other: Any) -> Any:
 
 
 def kept_apart(x: Any) -> Any:
-    """x with a dim of 1 put in front and taken away, over which TensorFlow's optimizer does not fuse."""
+    """Return x through ExpandDims and Squeeze, because TensorFlow's optimizer does not fuse across them."""
     return ops.squeeze(ops.expand_dims(x, 0), 0)
 
 
 def _no_bias(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both terms of a sum or a difference, so that neither is taken for a bias that it is not."""
+    """Return both terms of a sum or difference in a form that TensorFlow does not mistake for a bias."""
     b = _as_scalar(b, a)
     a = _as_scalar(a, b)
     a, b = _behind_bias(a, b), _behind_bias(b, a)
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
-    if _is_scaled_product_of_less(a, b):
+    if _is_scaled_product(a, b):
         return kept_apart(a), b
-    if _is_scaled_product_of_less(b, a):
+    if _is_scaled_product(b, a):
         return a, kept_apart(b)
     return a, b
 
@@ -119,19 +120,20 @@ def _dims(x: Any) -> tuple[int | None, ...]:
 
 
 def _as_scalar(x: Any, other: Any) -> Any:
-    """One number of shape [1, …] as a scalar, where it is added to what has as many dims.
+    """Return a tensor of shape [1, …] as a scalar if the other operand has at least as many dims.
 
-    A constant that is added behind a bias changes places with it in TensorFlow's optimizer, and is a bias of one
-    element for many channels then: what is behind it in memory is added, or the graph does not run (TensorFlow 2.21).
+    TensorFlow's optimizer swaps a constant added after a bias with that bias. A bias of one element then serves many
+    channels: either the memory after it is added, or the graph does not run (TensorFlow 2.21).
     """
     dims = _dims(x)
     return ops.reshape(x, ()) if dims and len(dims) <= len(_dims(other)) and all(d == 1 for d in dims) else x
 
 
 def _behind_bias(x: Any, other: Any) -> Any:
-    """x kept apart where a layer with a bias made it, and `other` has one long dim, which is not the last.
+    """Isolate x from the optimizer if a layer with a bias created it and `other` resembles a constant bias.
 
-    A constant changes places with the bias, see `_as_scalar`, and is none (TensorFlow 2.21).
+    That is so if only one dim of `other`, not the last, is longer than 1. TensorFlow would
+    swap it with the bias (see `_as_scalar`), although it is not a constant (TensorFlow 2.21).
     """
     if not isinstance(x, keras.KerasTensor) or not getattr(x._keras_history.operation, "use_bias", False):
         return x
@@ -139,10 +141,10 @@ def _behind_bias(x: Any, other: Any) -> Any:
     return kept_apart(x) if len(long) == 1 and long[0] != len(_dims(other)) - 1 else x
 
 
-def _is_scaled_product_of_less(x: Any, other: Any) -> bool:
-    """Whether x is a product of four-dimensional batches times a number, of which `other` may repeat what is one.
+def _is_scaled_product(x: Any, other: Any) -> bool:
+    """Return whether x is a batched four-dimensional product times a number, and `other` may have longer dims.
 
-    oneDNN's fused product keeps its own dims then, if the second dim of `other` is 1 (TensorFlow 2.21).
+    In that case, if the second dim of `other` is 1, oneDNN's fused product keeps the dims of x (TensorFlow 2.21).
     """
     dims = _dims(other)
     if not isinstance(x, keras.KerasTensor) or len(x.shape) != 4 or len(dims) != 4 or dims[1] not in (1, None):
@@ -157,16 +159,20 @@ def _is_scaled_product_of_less(x: Any, other: Any) -> bool:
 
 
 def minus(a: Any, b: Any) -> Any:
-    """The difference, with broadcasting: of a negative TensorFlow's optimizer makes a sum (see `plus`)."""
+    """Return the difference, with broadcasting.
+
+    TensorFlow's optimizer turns the subtraction of a negated tensor into an addition, for which see `plus`.
+    """
     return ops.subtract(*_no_bias(a, b))
 
 
 def plus(a: Any, b: Any) -> Any:
-    """The sum, with broadcasting.
+    """Return the sum, with broadcasting.
 
-    Keras's own addition takes a second operand with one long dim for a bias of the last (or second) dim of the first,
-    wherever that dim is: [4, 4] + [4, 1] is wrong in 3.15. A difference is not touched. oneDNN does so with what has
-    more dims than the matrix product that it is added to, and its result has two: that gets dims of 1 in front.
+    Keras 3.15's own addition treats a second operand with one long dim as a bias of the first one's last (or second)
+    dim, whichever dim it is: [4, 4] + [4, 1] is wrong. Subtraction is not affected. oneDNN does the same for a term
+    with more dims than the matrix product that it is added to, and returns a matrix; so the product gets leading dims
+    of 1.
     """
     a, b = _no_bias(a, b)
     if isinstance(b, (int, float)) or all(d == 1 for d in b.shape):

@@ -1,4 +1,4 @@
-"""Sliding windows: ONNX's ways of padding, resolved into what Keras's layers take."""
+"""Sliding windows: ONNX's padding modes, resolved for Keras's layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convert.semantics.windows import axis_pads, extent, open_ceil_pad
 
 @dataclass(frozen=True)
 class KerasWindows:
-    """One window per spatial dim; `same` means pads as Keras's "same" makes them, whatever the size is."""
+    """One window for each spatial dim; `same` means the pads of Keras's "same", for any size."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -30,7 +30,7 @@ class KerasWindows:
 
     @property
     def has_same_pads(self) -> bool:
-        """Whether the pads are those of "same"."""
+        """Return whether the pads equal those of "same"."""
         if self.same:
             return True
         pairs = zip(self.reach, self.before, self.after, strict=True)
@@ -38,7 +38,7 @@ class KerasWindows:
 
     @property
     def bare(self) -> KerasWindows:
-        """The same windows over an input that is padded already."""
+        """The same windows over an input that is already padded."""
         none = (0,) * len(self.kernel)
         return KerasWindows(self.kernel, self.strides, self.dilations, none, none)
 
@@ -57,7 +57,7 @@ def windows(
     auto_pad: str,
     ceil_mode: int = 0,
 ) -> KerasWindows:
-    """Resolve ONNX's attributes against the `sizes` of the input. Raises `Unsupported` for what needs one not known."""
+    """Resolve ONNX's attributes for the `sizes` of the input. Raises `Unsupported` if that needs an unknown size."""
     rank = len(kernel)
     whole = KerasWindows(tuple(kernel), tuple(strides or [1] * rank), tuple(dilations or [1] * rank))
     if auto_pad == "SAME_UPPER":
@@ -86,7 +86,7 @@ def _check_known(n: int | None) -> int:
 
 
 def pad_zeros(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
-    """A channels-last tensor with zeros around its spatial dims; negative amounts crop."""
+    """Zero-pad the spatial dims of a channels-last tensor; negative amounts crop."""
     rank = len(before)
     cropped = [(max(-b, 0), max(-a, 0)) for b, a in zip(before, after, strict=True)]
     padded = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
@@ -98,7 +98,7 @@ def pad_zeros(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
 
 
 def pad_value(x: Any, before: Sequence[int], after: Sequence[int], value: float) -> Any:
-    """The same with another value than zero."""
+    """Pad the spatial dims of a channels-last tensor with a value; negative amounts crop."""
     if not any((*before, *after)):
         return x
     widths = [[0, 0], *([b, a] for b, a in zip(before, after, strict=True)), [0, 0]]
@@ -106,19 +106,19 @@ def pad_value(x: Any, before: Sequence[int], after: Sequence[int], value: float)
 
 
 def take_strided(x: Any, strides: Sequence[int]) -> Any:
-    """Every stride-th element along the spatial dims of a channels-last tensor."""
+    """Return every stride-th element along the spatial dims of a channels-last tensor."""
     if all(s == 1 for s in strides):
         return x
     return x[(slice(None), *(slice(None, None, s) for s in strides), slice(None))]
 
 
 def spatial_sizes(x: Any) -> list[int | None]:
-    """The sizes of the spatial dims of a channels-last tensor."""
+    """Return the sizes of the spatial dims of a channels-last tensor."""
     return list(x.shape[1:-1])
 
 
 def layer_by_rank(name: str, rank: int) -> type[layers.Layer]:
-    """The layer for 1, 2 or 3 spatial dims. Raises `Unsupported` for more."""
+    """Return the layer for 1, 2 or 3 spatial dims. Raises `Unsupported` for more."""
     if rank not in (1, 2, 3):
         raise Unsupported(f"{rank} spatial dims")
     return getattr(layers, f"{name}{rank}D")

@@ -1,4 +1,4 @@
-"""Writes `.keras` files, with inputs and outputs called what the model calls them."""
+"""Writes `.keras` files, with inputs and outputs named as in the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import keras
 import onnx_ir as ir
 
 from convert.interpreter import raised_recursion_limit
-from convert.report import Report
+from convert.outcome.report import Report
 
 from .emit import EmittedModel, emit
 from .lazy_weights import give_content, run_without_content
@@ -23,7 +23,7 @@ from .names import legal_name
 
 
 def write_keras(model: ir.Model, path: Path, report: Report) -> None:
-    """Write a functional model with all weights as variables of its layers. Raises as `emit` does."""
+    """Write a functional model with all weights as variables of its layers. Raises what `emit` raises."""
     run_without_content(lambda: _write(model, path, report))
 
 
@@ -33,7 +33,7 @@ def _write(model: ir.Model, path: Path, report: Report) -> None:
     try:
         built = _functional_model(emitted, name)
     except RecursionError:
-        # Keras looks for the inputs from the outputs, one call inside the other for each operation on the way.
+        # Keras finds the inputs by recursion from the outputs, one call per operation.
         with raised_recursion_limit(_MOST * len(model.graph)):
             built = _functional_model(emitted, name)
         report.note(
@@ -44,14 +44,14 @@ def _write(model: ir.Model, path: Path, report: Report) -> None:
     give_content(emitted.weights)
     _note_copies(emitted, report)
     with tempfile.TemporaryDirectory(prefix=".keras-", dir=path.parent) as folder:
-        # As one file Keras would put all weights into memory, and then once more.
+        # A single file would make Keras load all weights into memory, twice.
         keras.saving.save_model(built, Path(folder) / "model", zipped=False)
         _forget_the_run(Path(folder) / "model")
         _pack(Path(folder) / "model", path)
 
 
 _MOST = 100
-"""More operations than any rule makes of one node."""
+"""More operations than any rule creates for one node."""
 
 
 def _functional_model(emitted: EmittedModel, name: str) -> keras.Model:
@@ -59,13 +59,13 @@ def _functional_model(emitted: EmittedModel, name: str) -> keras.Model:
 
 
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
-"""The first that a zip archive can hold: the same model is the same bytes whenever it is written."""
+"""The earliest date that a zip archive can hold; the same model gives the same bytes at any time."""
 
 
 def _forget_the_run(folder: Path) -> None:
-    """Take out of what Keras has saved what is of this run and not of the model: the date, and addresses of objects.
+    """Remove from the saved files what belongs to this run and not to the model: the date, and addresses of objects.
 
-    Keras gives an object that several layers share the number of its place in memory; any number does.
+    Keras identifies an object that several layers share by its memory address; any number serves.
     """
     metadata = json.loads((folder / "metadata.json").read_text())
     metadata["date_saved"] = "{:04}-{:02}-{:02}@{:02}:{:02}:{:02}".format(*_NO_DATE)
@@ -76,7 +76,7 @@ def _forget_the_run(folder: Path) -> None:
 
 
 def _number_shared_objects(config: Any) -> None:
-    """Number shared objects in the order in which they come."""
+    """Number shared objects in order of appearance."""
     numbers: dict[int, int] = {}
     waiting = [config]
     while waiting:
@@ -90,7 +90,7 @@ def _number_shared_objects(config: Any) -> None:
 
 
 def _pack(folder: Path, path: Path) -> None:
-    """Make one archive of what Keras has saved; files leave the folder as they enter it."""
+    """Pack what Keras saved into one archive; each file is deleted once it is packed."""
     with zipfile.ZipFile(path, "w") as archive:
         for file in sorted(f for f in folder.rglob("*") if f.is_file()):
             entry = zipfile.ZipInfo(file.relative_to(folder).as_posix(), _NO_DATE)
@@ -101,12 +101,12 @@ def _pack(folder: Path, path: Path) -> None:
 
 
 def _model_ends(named: list[tuple[str, Any]]) -> Any:
-    """A tensor, or a list in the order of the graph."""
+    """Return a single tensor, or a list in the order of the graph's inputs or outputs."""
     return named[0][1] if len(named) == 1 else [tensor for _, tensor in named]
 
 
 def _note_copies(emitted: EmittedModel, report: Report) -> None:
-    """Say so where layers of different kinds hold the same weight, which they no longer share when they train."""
+    """Add a note if layers of different kinds hold the same weight, because training will not keep the copies equal."""
     whole = [content for _, _, content in emitted.weights if content.size == content.origin[1] > 1]
     names = Counter(content.origin[0] for content in whole)
     for name, count in names.items():

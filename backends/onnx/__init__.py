@@ -1,4 +1,4 @@
-"""The ONNX backend: writes .onnx files of opset 7 to 28, with external data where the weights need it."""
+"""The ONNX backend: writes .onnx files of opset 7 to 28, with external data if the weights need it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import TargetNames
 from convert.plugin import Format, Operator
-from convert.storage import CALIBRATE, DTYPE, QUANTIZE
+from convert.request.naming import TargetNames
+from convert.request.storage import CALIBRATE, DTYPE, QUANTIZE
 
 from .differences import DIFFERENCES
 from .options import BLOCK_SIZE, KEEP_IO, OPSET
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
 
 FORMATS = {
     "onnx": Format(
@@ -37,16 +37,16 @@ OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
-    """Raise one `Unsupported` that lists everything the opset asked for lacks; changes nothing."""
+    """Raise one `Unsupported` that lists everything that the requested opset lacks. Changes nothing."""
     from .lower import lower
 
     lower(model.clone(), OPSET.of(options), options.dump_passes)
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-    """Write `path`, and `<path>.data` beside it where the weights would not fit into one file.
+    """Write `path`, and `<path>.data` next to it if the weights do not fit into one file.
 
-    Raises `Unsupported` before anything is written, `UsageError` for an opset that cannot be written.
+    Raises `Unsupported` before anything is written, and `UsageError` for an opset that cannot be written.
     """
     from convert.graph.names import rename_ends
 
@@ -80,12 +80,12 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 
 def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
-    """The lowered model as a ModelProto with its weights in it; `model` stays as it is.
+    """Return the lowered model as a ModelProto that includes its weights; `model` is not changed.
 
-    Raises `Unsupported`, and `ResourceLimit` for more weights than a ModelProto can be serialized with.
+    Raises `Unsupported`, and `ResourceLimit` if the weights exceed what a ModelProto can be serialized with.
     """
     from convert.graph.names import rename_ends
-    from convert.report import Report
+    from convert.outcome.report import Report
 
     from .lower import lower
     from .writer import model_proto
@@ -97,16 +97,16 @@ def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
 
 
 def preload() -> None:
-    """Import what writing takes, without starting a thread: warm workers are forked after it."""
+    """Import the modules needed for writing, without starting a thread, because warm workers fork afterwards."""
     from . import lower, writer  # noqa: F401
 
 
 def operators(format: str) -> Iterable[Operator]:
-    """Every operator of the canonical opset; what an older opset lacks is said when it is asked for."""
+    """Yield every operator of the canonical opset. A request for an older opset reports what that opset lacks."""
     import onnx
 
-    from convert.differences import reasons_by_operator
     from convert.graph import OPSET
+    from convert.runtimes.differences import reasons_by_operator
 
     differs = reasons_by_operator(DIFFERENCES[format])
     for name in sorted({s.name for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""}):

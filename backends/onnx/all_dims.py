@@ -1,4 +1,4 @@
-"""Lists of numbers for some dims, given for all of them."""
+"""Completes lists of numbers for some dims to lists for all dims."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from convert.graph import register_initializer
 
 
 def picked_before(node: ir.Node, given: ir.Value, rest: ir.Value, order: list[int], name: str) -> ir.Value:
-    """The numbers of `given`, and of `rest` behind them, in this order: what a run computes before `node`.
+    """Return the elements of `given` followed by those of `rest`, picked by `order` and computed before `node`.
 
-    name: of what is made, which nothing else has.
+    name: unique name of the new value.
     """
     graph = node.graph
     assert isinstance(graph, ir.Graph)
@@ -24,7 +24,7 @@ def picked_before(node: ir.Node, given: ir.Value, rest: ir.Value, order: list[in
 
 
 def emitted_before(node: ir.Node, made: ir.Node, like: ir.Value, length: int | None) -> ir.Value:
-    """Put a node in front of another; its result, a list of so many numbers of the kind of `like`."""
+    """Insert a node before another; return its result, a list of `length` numbers of the dtype of `like`."""
     assert isinstance(node.graph, ir.Graph)
     out = made.outputs[0]
     out.name, out.type, out.shape = f"{made.name}_value", like.type, ir.Shape([length])

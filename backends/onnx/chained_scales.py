@@ -1,9 +1,9 @@
-"""Writes a product with two numbers as one where onnxruntime's optimizer would break the graph otherwise.
+"""Merges two products with numbers if onnxruntime's optimizer would otherwise break the graph.
 
-Its MatMulScaleFusion takes products with a number into the matrix products that read them, and forgets that what it has
-just made reads the first of two such products in a row: with `w = 1.3 t`, `q = 0.35 w`, `MatMul(q, ·)` and
-`MatMul(·, w)` it removes w, and the valid file does not load ("Node input 'w' is not a graph input, initializer, or
-output of a previous node", 1.22 to 1.32). Attention of a scaled tensor with itself is such a graph.
+Its MatMulScaleFusion moves a product with a number into the matrix products that read it. It forgets that its own
+result still reads the first of two consecutive such products. An example is `w = 1.3 t`, `q = 0.35 w`, `MatMul(q, ·)`
+and `MatMul(·, w)`, as in attention of a scaled tensor with itself. The fusion removes w, and the valid file does not
+load ("Node input 'w' is not a graph input, initializer, or output of a previous node", 1.22 to 1.32).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.Data
 
 
 def join_chained_scales(model: ir.Model) -> bool:
-    """Each product of a product with a number, both read by matrix products, becomes one. Whether anything changed."""
+    """Merge each product of a product with a number if matrix products read both. Return whether anything changed."""
     changed = False
     for node in list(model.graph.all_nodes()):
         outer = _scale(node)
@@ -32,7 +32,7 @@ def join_chained_scales(model: ir.Model) -> bool:
         assert dtype is not None
         with np.errstate(over="ignore"):
             joined = np.float64(first * second).astype(dtype.numpy())
-        if not np.isfinite(joined) or not joined:  # what two products say of such numbers, one does not
+        if not np.isfinite(joined) or not joined:  # the merged number would overflow or underflow
             continue
         initializer = register_initializer(graph, name, ir.tensor(joined, dtype))
         merged = ir.Node("", "Mul", [x, initializer], num_outputs=1, name=node.name)
@@ -47,7 +47,7 @@ def join_chained_scales(model: ir.Model) -> bool:
 
 
 def _scale(node: ir.Node | None) -> tuple[ir.Value, float] | None:
-    """What a node multiplies and by which number, if that is what it does."""
+    """Return the factors of a node that multiplies a value by a number, else None."""
     if node is None or node.domain != "" or node.op_type not in ("Mul", "Div"):
         return None
     if node.outputs[0].dtype not in _FLOATS:
@@ -57,7 +57,7 @@ def _scale(node: ir.Node | None) -> tuple[ir.Value, float] | None:
         number = constant(factor)
         if x is None or number is None or number.size != 1 or constant(x) is not None:
             continue
-        if len(number.shape) > (rank(x) or 0):  # it gives the product dims besides
+        if len(number.shape) > (rank(x) or 0):  # the number adds dims to the product
             return None
         value = float(number.numpy().astype(np.float64).reshape(()))
         if node.op_type == "Mul":
@@ -67,7 +67,7 @@ def _scale(node: ir.Node | None) -> tuple[ir.Value, float] | None:
 
 
 def _feeds_matrix_product(value: ir.Value) -> bool:
-    """Whether a matrix product reads it, or a transpose of it."""
+    """Return whether a matrix product, or a transpose before one, reads the value."""
     return any(
         user.domain == ""
         and (user.op_type == "MatMul" or (user.op_type == "Transpose" and _feeds_matrix_product(user.outputs[0])))

@@ -1,8 +1,8 @@
-"""Keeps onnxruntime's optimizer from reading places that are counted as the ends of a slice.
+"""Keeps onnxruntime's optimizer from treating counted indices as the bounds of a slice.
 
-Its GatherSliceToSplit and GatherToSlice fusions (1.22 to 1.32, from the extended level on) write a Gather of a Range as
-a Slice from the Range's start to its limit. A Slice counts negative ends from the end: `x[n-1 … -1 by -1]` is all of x
-backwards by places, and nothing by ends. A Cast between the two keeps them as they are.
+Two fusions, GatherSliceToSplit and GatherToSlice (1.22 to 1.32, from the extended level on), turn a Gather of a Range
+into a Slice with the Range's bounds. A Slice counts negative bounds from the end: `x[n-1 … -1 by -1]` is all of x
+backwards as indices, and empty as bounds. A Cast between Range and Gather prevents the fusion.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _MOVING = (
     "ReduceSum",
     "ReduceMax",
 )
-"""Operators that give nothing negative where their first input is not; the others are not named."""
+"""Operators whose result is not negative if their first input is not; only these are recognized."""
 
 _COMBINING = ("Add", "Mul", "Div", "Max", "Concat")
-"""Those of which all inputs count, or one of a Max."""
+"""Operators for which all inputs must not be negative, or one for a Max."""
 
 _DEPTH = 16
 
 
 def keep_counted_places(model: ir.Model) -> bool:
-    """Casts the places of a Gather that are counted where they may be negative. Whether anything changed."""
+    """Cast the indices of a Gather that come from a Range if they may be negative. Return whether anything changed."""
     changed = False
     for node in list(model.graph.all_nodes()):
         if node.domain != "" or node.op_type != "Gather" or node.graph is None:
@@ -55,7 +55,7 @@ def keep_counted_places(model: ir.Model) -> bool:
 
 
 def _counting(places: ir.Value | None) -> ir.Node | None:
-    """The Range that gives the places, if one does."""
+    """Return the Range that computes the indices, else None."""
     node = None if places is None else places.producer()
     while node is not None and node.domain == "" and node.op_type in ("Unsqueeze", "Reshape", "Identity"):
         node = None if node.inputs[0] is None else node.inputs[0].producer()
@@ -63,7 +63,7 @@ def _counting(places: ir.Value | None) -> ir.Node | None:
 
 
 def _is_not_negative(value: ir.Value | None, depth: int = 0) -> bool:
-    """Whether numbers are known to be 0 or more: constants, sizes, and what is computed from these."""
+    """Return whether numbers are known to be 0 or more: constants, sizes, and results computed from them."""
     if value is None or depth > _DEPTH:
         return False
     known = constant(value)

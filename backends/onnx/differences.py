@@ -1,10 +1,10 @@
-"""What onnxruntime (1.31, on the CPU) computes otherwise at the edge of numbers."""
+"""Where onnxruntime 1.31 on the CPU differs from ONNX at the limits of number ranges."""
 
 from __future__ import annotations
 
-from convert.differences import Difference
+from convert.runtimes.differences import Difference
 
-_PASSED_OVER = "onnxruntime passes over NaN, unless it comes first"
+_PASSED_OVER = "onnxruntime ignores NaN, unless it comes first"
 
 DIFFERENCES = {
     "onnx": (
@@ -19,7 +19,7 @@ DIFFERENCES = {
         ),
         Difference(
             ("ScatterElements", "ScatterND"),
-            "onnxruntime's larger or smaller of two passes over NaN in what is written to",
+            "onnxruntime ignores NaN in what a larger-or-smaller scatter writes to",
             integers=False,
             reductions=("max", "min"),
             nonfinite=True,

@@ -1,7 +1,7 @@
-"""Writes a Pad of some dims so that onnxruntime's optimizer, which moves a Transpose through it, leaves it whole.
+"""Writes a Pad of some dims as one of all dims, because onnxruntime's optimizer moves a Transpose through it.
 
-It permutes `pads` as if they were about all dims, also where `axes` says that they are about some (onnxruntime 1.32):
-the file does not load. So they are given for all dims, where the rank is known.
+The optimizer permutes `pads` as if they were for all dims, even if `axes` says otherwise (onnxruntime 1.32), and the
+file does not load. So pads are given for all dims if the rank is known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .all_dims import picked_before
 
 
 def full_pads(model: ir.Model) -> bool:
-    """Give the pads of every Pad of a model that has a Transpose for all dims. Whether anything changed."""
+    """Give every Pad of a model with a Transpose pads for all dims. Return whether anything changed."""
     nodes = [n for n in model.graph.all_nodes() if not n.domain]
     if not any(n.op_type == "Transpose" for n in nodes):
         return False

@@ -1,8 +1,9 @@
-"""Writes a Resize so that onnxruntime's optimizer, which moves a Transpose through it, leaves it whole.
+"""Writes a Resize so that it survives onnxruntime's optimizer, which moves a Transpose through it.
 
-It permutes `sizes` and `scales` by the whole permutation, also where `axes` says that they are about some dims only
-(onnxruntime 1.31): the file does not load, or other dims are resized. So they are given for all dims. And what it makes
-of a weighted resize may be one of dims that the kernel does not know: a reshape keeps the Transpose before it.
+The optimizer applies the whole permutation to `sizes` and `scales`, even if `axes` limits them to some dims
+(onnxruntime 1.31). Then the file does not load, or other dims are resized. So this module gives sizes and scales for
+all dims. A weighted Resize may also end up with dims that the kernel does not support; a reshape keeps the Transpose in
+front of it.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from convert.graph.values import known_dims
 
 from .all_dims import emitted_before, picked_before
 
-# What a Transpose does not pass.
+# Operators that a Transpose is not moved through.
 _BARRIERS = frozenset({"Conv", "ConvTranspose", "Flatten", "Gemm", "MaxPool", "AveragePool", "Reshape"})
 
 
 def full_resize(model: ir.Model) -> bool:
-    """Mend every Resize of a model that has a Transpose. Whether anything changed."""
+    """Rewrite every Resize of a model with a Transpose. Return whether anything changed."""
     nodes = list(model.graph.all_nodes())
     if not any(n.op_type == "Transpose" and not n.domain for n in nodes):
         return False
     found = [n for n in nodes if n.op_type == "Resize" and not n.domain]
-    changed = [_keep_apart(n) or ("axes" in n.attributes and _widen(n)) for n in found]
+    changed = [_merge_batch_and_channels(n) or ("axes" in n.attributes and _widen(n)) for n in found]
     return any(changed)
 
 
-def _keep_apart(node: ir.Node) -> bool:
-    """Resize [1, N·C, spatial…] instead of [N, C, spatial…], if a Transpose before would make the dims others."""
+def _merge_batch_and_channels(node: ir.Node) -> bool:
+    """Resize [1, N·C, spatial…] instead of [N, C, spatial…] if a Transpose before it would move other dims there."""
     x, y = node.inputs[0], node.outputs[0]
     shape = None if x is None else known_dims(x)
     if x is None or shape is None or node.attributes.get_string("mode", "nearest") == "nearest":
@@ -41,9 +42,10 @@ def _keep_apart(node: ir.Node) -> bool:
     if not isinstance(node.graph, ir.Graph):
         return False
     axes, before = list(range(2, len(shape))), _permutations_before(x)
-    if before and "axes" not in node.attributes and _says_nothing_of_first_two(node, shape):
+    if before and "axes" not in node.attributes and _may_resize_first_two(node, shape):
         return _after_same_dims(node, x)
-    channels_last = node.attributes.get_string("mode", "nearest") == "linear"  # the kernel of others knows no such dims
+    # kernels of the other modes do not support these dims
+    channels_last = node.attributes.get_string("mode", "nearest") == "linear"
     if not any(_makes_other_dims(perm, axes, channels_last) for perm in before) or 0 in (known_dims(y) or ()):
         return False
     if not any(isinstance(d, int) for d in shape[:2]):
@@ -57,7 +59,7 @@ def _keep_apart(node: ir.Node) -> bool:
 
 
 def _after_same_dims(node: ir.Node, x: ir.Value) -> bool:
-    """Reshape what is resized to its own dims, which onnxruntime takes for nothing where all of them are known."""
+    """Reshape the input to its own dims; onnxruntime removes such a reshape if all dims are known."""
     assert isinstance(node.graph, ir.Graph)
     assert x.shape is not None
     same = _reshaped(node, x, [0] * len(x.shape), "same")
@@ -70,7 +72,7 @@ def _after_same_dims(node: ir.Node, x: ir.Value) -> bool:
 
 
 def _flatten(node: ir.Node, x: ir.Value, y: ir.Value, shape: Sequence[Dim]) -> None:
-    """Put the first two dims into one before the Resize, and make two of it behind; [1, 1, H, W] is [H, W] between."""
+    """Merge the first two dims before the Resize and split them after it; [1, 1, H, W] is resized as [H, W]."""
     assert isinstance(node.graph, ir.Graph)
     first, second, *rest = shape
     after, same = known_dims(y), [0] * len(rest)
@@ -91,7 +93,9 @@ def _flatten(node: ir.Node, x: ir.Value, y: ir.Value, shape: Sequence[Dim]) -> N
 
 
 def _other_two(first: Dim, second: Dim) -> tuple[int, int]:
-    """Two dims instead of these, that no Transpose makes of them: moving a 1 onnxruntime takes for one."""
+    """Return two dims to use instead of these that no Transpose produces: onnxruntime treats moving a 1 as no
+    change.
+    """
     if first == 1 and isinstance(second, int):
         least = next((n for n in range(2, math.isqrt(second) + 1) if second % n == 0), None)
         return (-1, 1) if least is None else (least, second // least)
@@ -99,7 +103,7 @@ def _other_two(first: Dim, second: Dim) -> tuple[int, int]:
 
 
 def _keeps_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
-    """Whether a Resize that says something of every dim has the first two of its result from its input."""
+    """Return whether a Resize with numbers for every dim keeps the first two dims of its input."""
     if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         return False
     if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -111,8 +115,8 @@ def _keeps_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
     return result is not None and None not in shape[:2] and result[:2] == shape[:2]
 
 
-def _says_nothing_of_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
-    """Whether only the run tells if a Resize changes one of the first two dims."""
+def _may_resize_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
+    """Return whether it is known at run time only if a Resize changes one of the first two dims."""
     scales, result = _given(node, 2), known_dims(node.outputs[0])
     if scales is not None:
         return scales.const_value is None
@@ -121,13 +125,13 @@ def _says_nothing_of_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
 
 
 def _given(node: ir.Node, index: int) -> ir.Value | None:
-    """The scales (2) or the sizes (3), where they are not left out."""
+    """Return the scales (2) or the sizes (3), or None if they are left out."""
     value = [*node.inputs, None, None, None][index]
     return None if value is None or value.shape == ir.Shape([0]) else value
 
 
 def _narrow(node: ir.Node, axes: list[int]) -> None:
-    """Give the scales or sizes for these axes only."""
+    """Keep the scales or sizes for these axes only."""
     index = 2 if _given(node, 2) is not None else 3
     given, graph = _given(node, index), node.graph
     assert given is not None
@@ -156,16 +160,18 @@ def _reshaped(node: ir.Node, x: ir.Value, target: list[int], name: str) -> ir.No
 
 
 def _makes_other_dims(perm: list[int], axes: list[int], channels_last: bool) -> bool:
-    """Whether the resized dims, in the order before the Transpose, are not the last ones, nor all but the last.
+    """Return whether the resized dims, before the Transpose, are neither the last ones nor all but the last.
 
-    channels_last: whether the kernel knows the latter.
+    channels_last: the kernel supports the latter.
     """
     moved = sorted(perm[a] for a in axes)
     return moved != axes and not (channels_last and moved == [a - 1 for a in axes])
 
 
 def _permutations_before(x: ir.Value) -> list[list[int]]:
-    """Those of every Transpose whose result gets to `x` by operators that one can be moved through."""
+    """Return the permutations of every Transpose before `x` with only operators in between that it can be moved
+    through.
+    """
     found, pending, seen = [], [x], set()
     while pending:
         node = pending.pop().producer()
@@ -189,7 +195,7 @@ def _widen(node: ir.Node) -> bool:
     axes = [a % len(shape) for a in node.attributes["axes"].as_ints()]
     order = [axes.index(a) if a in axes else len(axes) + a for a in range(len(shape))]
     others = [d for a, d in enumerate(shape) if a not in axes]
-    name, content = f"{node.outputs[0].name}_{given.name}", given.const_value  # others may share what is given
+    name, content = f"{node.outputs[0].name}_{given.name}", given.const_value  # others may share the value
     if content is not None and (given is scales or all(isinstance(d, int) for d in others)):
         own = [1 if given is scales or not isinstance(d, int) else d for d in shape]
         full = np.concatenate([content.numpy(), np.array(own, content.numpy().dtype)])[order]
@@ -203,7 +209,7 @@ def _widen(node: ir.Node) -> bool:
 
 
 def _rest(node: ir.Node, scaled: bool, rank: int, name: str) -> ir.Value:
-    """For each dim the scale 1, or the size that it has."""
+    """Return the scale 1, or the size, of each dim."""
     assert isinstance(node.graph, ir.Graph)
     if scaled:
         return register_initializer(node.graph, f"{name}_ones", ir.tensor(np.ones(rank, np.float32)))

@@ -1,8 +1,11 @@
-"""Writes operators so that ONNX's shape inference has the dims that kernels give.
+"""Writes operators so that ONNX's shape inference agrees with the kernels.
 
-onnxruntime plans its buffers by that inference, and holds what follows against it: a file whose inference is wrong does
-not load, or fails when it runs. It is wrong about an Einsum that repeats a dim of 1, about pools with ceil_mode before
-opset 22 whose last window would start in the pad, and about a Resize by 2.6 of 5 elements, which it has 12 for.
+onnxruntime plans its buffers by that inference and checks later shapes against it. A file whose inference is wrong does
+not load, or fails at run time. Inference is wrong in three cases:
+
+- an Einsum that repeats a dim of 1
+- a pool with ceil_mode before opset 22 whose last window would start in the padding
+- a Resize of 5 elements by 2.6, for which it infers 12
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from convert.semantics.windows import axis_pads, extent
 
 
 def write_inferred_shapes(model: ir.Model) -> bool:
-    """Change what inference would be wrong about. Whether anything changed."""
+    """Rewrite the operators that inference is wrong about. Return whether anything changed."""
     found = [node for node in model.graph.all_nodes() if node.op_type in _FORMS and not node.domain]
     changed = [_FORMS[node.op_type](node) for node in found]
     return any(changed)
@@ -53,9 +56,10 @@ def _squeezed(node: ir.Node, x: ir.Value, axes: list[int], place: int) -> ir.Val
 
 
 def _pad_for_last_window(node: ir.Node) -> bool:
-    """Without ceil_mode, where a window is left out: pads say how many there are.
+    """Replace ceil_mode by pads if a window is left out.
 
-    A mean that counts pads counts those of ceil_mode not; where another axis has such, the node stays as it is.
+    A mean that counts padding does not count that of ceil_mode; if another axis has such padding, the node is not
+    changed.
     """
     x, auto_pad = node.inputs[0], node.attributes.get_string("auto_pad", "NOTSET")
     shape = None if x is None else known_dims(x)
@@ -87,9 +91,9 @@ def _pad_for_last_window(node: ir.Node) -> bool:
 
 
 def _resize_to_sizes(node: ir.Node) -> bool:
-    """Sizes for the axes that inference has another length for; others keep their scale, in a second Resize.
+    """Use sizes for the axes for which inference has another length; the others keep their scale, in a second Resize.
 
-    What a dtype would round twice stays as it is.
+    A node in a dtype that would be rounded twice is not changed.
     """
     x, scales = node.inputs[0], node.inputs[2] if len(node.inputs) > 2 else None
     shape, factors = None if x is None else known_dims(x), None if scales is None else scales.const_value
@@ -99,7 +103,7 @@ def _resize_to_sizes(node: ir.Node) -> bool:
     given = node.attributes.get_ints("axes") or range(len(shape))
     left = {a % len(shape): s for a, s in zip(given, factors.numpy().tolist(), strict=True) if s != 1}
     lengths = {a: (n, resized_length(n, s)) for a, s in left.items() if isinstance(n := shape[a], int)}
-    # Where the product is all but the next integer, the ratio of the sizes is the scale.
+    # If the product is just below an integer, the ratio of the sizes equals the scale.
     sizes = {a: m for a, (n, m) in lengths.items() if int(n * left[a]) != m}
     rest = {a: s for a, s in left.items() if a not in sizes}
     nearest = node.attributes.get_string("mode", "nearest") == "nearest"

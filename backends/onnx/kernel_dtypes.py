@@ -1,4 +1,4 @@
-"""Which dtypes the installed onnxruntime has kernels for, and what is said of a model that it will not load."""
+"""The dtypes that the installed onnxruntime has kernels for, and the note about a model that it cannot load."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import cache
 import onnx_ir as ir
 
 from convert.errors import ConvertError
-from convert.report import Report
-from convert.runners.onnx import import_onnxruntime
+from convert.outcome.report import Report
+from convert.runtimes.onnx import import_onnxruntime
 
 
 @cache
 def _kernels() -> frozenset[tuple[str, str]]:
-    """The operators of ONNX that the installed onnxruntime has kernels for, with each dtype."""
+    """Return pairs of ONNX operator and dtype that the installed onnxruntime has kernels for."""
     import_onnxruntime()
     from onnxruntime.capi import _pybind_state
 
@@ -25,14 +25,16 @@ def _kernels() -> frozenset[tuple[str, str]]:
 
 
 def has_kernel(operator: str, dtype: ir.DataType) -> bool:
-    """Whether there is a kernel; so is one where onnxruntime does not tell. A function of ONNX's is made of others."""
+    """Return whether there is a kernel; True if onnxruntime does not list kernels, and for functions made of other
+    operators.
+    """
     known = _kernels()
     names = {name for name, _ in known}
     return not known or operator not in names or (operator, f"tensor({dtype.name.lower()})") in known
 
 
 def note_lacking_kernels(model: ir.Model, report: Report) -> None:
-    """Tell the user of a lowered model in bfloat16 that onnxruntime does not load; of float16 it casts by itself."""
+    """Add a note if onnxruntime cannot load a lowered bfloat16 model. It inserts casts for float16 itself."""
     dtype = ir.DataType.BFLOAT16
     nodes = [n for n in model.graph.all_nodes() if not n.domain and any(v.dtype == dtype for v in _values(n))]
     if not nodes:

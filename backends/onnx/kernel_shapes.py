@@ -1,15 +1,15 @@
-"""Writes `kernel_shape` where it is left to the weight's shape: some readers of ONNX want it, the standard does not."""
+"""Writes `kernel_shape` explicitly: some readers of ONNX need it, although the standard infers it from the weight."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 _WEIGHT = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "DeformConv": 1, "QLinearConv": 3}
-"""Where a convolution has its weight, [m,c,*kernel], among its inputs; pools always have the attribute."""
+"""Index of a convolution's weight, [m,c,*kernel], among its inputs; pools always have the attribute."""
 
 
 def write_kernel_shapes(model: ir.Model) -> bool:
-    """Give every convolution its `kernel_shape` where the weight's sizes are known."""
+    """Give every convolution its `kernel_shape` if the weight's sizes are known. Return whether anything changed."""
     modified = False
     for node in model.graph.all_nodes():
         place = _WEIGHT.get(node.op_type) if node.domain in ("", "ai.onnx") else None

@@ -1,4 +1,4 @@
-"""Makes the shared graph one that an ONNX runtime wants: cleaned, channels first, in the opset that was asked for."""
+"""Prepares the shared graph for ONNX runtimes: cleaned, channels first, in the requested opset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .stable_sigmoid import exact_probabilities
 from .string_gathers import gather_rows_of_strings
 from .vector_products import columns_for_vectors
 
-# The IR version that brought a dtype (onnx.proto3, enum DataType).
+# The IR version that introduced a dtype (onnx.proto3, enum DataType).
 _DTYPE_IR = {
     ir.DataType.FLOAT8E4M3FN: 9,
     ir.DataType.FLOAT8E4M3FNUZ: 9,
@@ -45,10 +45,10 @@ _DTYPE_IR = {
 }
 
 _WEIGHTS_APART = 4
-"""The IR version since which weights need not be inputs of the graph; opsets 7 and 8 came before it.
+"""The IR version since which weights need not be inputs of the graph; opsets 7 and 8 are older.
 
-Readers of that time (MXNet) look for a weight among the inputs; for later ones an input that has content is still a
-constant, where the file says that it is of IR version 3.
+Readers of that time (MXNet) look for a weight among the inputs. For later readers, an input with content is still a
+constant if the file has IR version 3.
 """
 
 _COMPUTED_SPLIT = 13
@@ -56,7 +56,8 @@ _COMPUTED_SPLIT = 13
 
 
 def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
-    """Change `model` in place into what is written. Raises `Unsupported` listing what `opset` cannot express.
+    """Lower `model` in place to the graph that is written. Raises one `Unsupported` that lists what `opset` cannot
+    express.
 
     dump: as for `run_passes`.
     """
@@ -79,7 +80,7 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     run_passes(
         model, (*PASSES, *older, to_opset, join_chained_scales, keep_counted_places, hoist, drop_unused_weights), dump
     )
-    _name_apart(model)
+    _make_names_unique(model)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:
@@ -90,7 +91,7 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
 
 
 def _chained(first: Mapping[str, Adapter], second: Mapping[str, Adapter]) -> Mapping[str, Adapter]:
-    """Return adapters by operator that ask `second` where `first` leaves a node as it is."""
+    """Return adapters by operator that call `second` if `first` leaves a node unchanged."""
 
     def chain(a: Adapter, b: Adapter) -> Adapter:
         return lambda g, node, target: a(g, node, target) or b(g, node, target)
@@ -98,8 +99,8 @@ def _chained(first: Mapping[str, Adapter], second: Mapping[str, Adapter]) -> Map
     return {**first, **second, **{name: chain(first[name], second[name]) for name in first.keys() & second.keys()}}
 
 
-def _name_apart(model: ir.Model) -> None:
-    """Give nodes and values that passes have made for several readers of one value names of their own."""
+def _make_names_unique(model: ir.Model) -> None:
+    """Rename nodes and values so that names are unique; passes create copies for several readers of a value."""
     kept = {id(v): v for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values(), *graph.outputs)}
     values, nodes = {v.name or "" for v in kept.values()}, set[str]()
     for node in model.graph.all_nodes():
@@ -110,7 +111,7 @@ def _name_apart(model: ir.Model) -> None:
 
 
 def _apart(name: str, taken: set[str]) -> str:
-    """The name, or one with a number behind it that no other has; from then on it is taken."""
+    """Return the name, or one with a number appended that is not in use, and mark it as used."""
     found, count = name, 0
     while name and found in taken:
         count += 1
@@ -120,7 +121,10 @@ def _apart(name: str, taken: set[str]) -> str:
 
 
 def assign_channels_first(model: ir.Model) -> bool:
-    """ONNX operators are channels first: the transposes around those from TensorFlow cancel out."""
+    """Assign channels-first layouts, which ONNX operators have; transposes around those from TensorFlow cancel.
+
+    Returns whether anything changed.
+    """
     return assign_layout(model, sensitive="as is")
 
 
@@ -141,12 +145,14 @@ PASSES = (
 
 
 def hoist_all_weights(model: ir.Model) -> bool:
-    """Before IR version 4 a weight is an input of its graph, which one of a branch or a loop's body cannot be."""
+    """Move weights out of branches and loop bodies: before IR version 4 a weight must be an input of its graph."""
     return hoist_weights(model, 0)
 
 
 def hoist_weights(model: ir.Model, largest: int = SMALL) -> bool:
-    """Move weights of more than `largest` bytes out of subgraphs: the outermost graph is where they can be external."""
+    """Move weights of more than `largest` bytes out of subgraphs, because only the outermost graph can have external
+    ones.
+    """
     main, modified = model.graph, False
     names = {v.name for graph in model.graphs() for v in graph.initializers.values()}
     for graph in [g for g in model.graphs() if g is not main]:
@@ -165,9 +171,9 @@ def hoist_weights(model: ir.Model, largest: int = SMALL) -> bool:
 
 
 def drop_unused_weights(model: ir.Model) -> bool:
-    """Without initializers that nothing reads, which bodies of functions leave: onnxruntime warns of them.
+    """Remove initializers that nothing reads, which inlined functions leave; onnxruntime warns about them.
 
-    What nodes read that a pass has taken out, is not read by anything.
+    Nodes that a pass has removed do not count as readers.
     """
     modified = False
     graphs = list(model.graphs())
@@ -182,7 +188,7 @@ def drop_unused_weights(model: ir.Model) -> bool:
 
 
 def ir_version(model: ir.Model) -> int:
-    """The oldest IR version that the model's opsets and dtypes allow, which the most readers take."""
+    """Return the oldest IR version that the model's opsets and dtypes allow, which most readers accept."""
     known = [onnx.helper.make_opsetid(d, v) for d, v in model.graph.opset_imports.items() if d in ("", "ai.onnx.ml")]
     dtypes = {v.dtype for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values())}
     dtypes |= {v.dtype for node in model.graph.all_nodes() for v in node.outputs}
@@ -191,7 +197,7 @@ def ir_version(model: ir.Model) -> int:
 
 
 def _refuse_private(model: ir.Model) -> None:
-    """Operators of the shared graph that stand for other frameworks' kernels have no ONNX form."""
+    """Raise `Unsupported` for operators of the shared graph that stand for other frameworks' kernels."""
     found = [node for node in model.graph.all_nodes() if node.domain.startswith("convert.")]
     problems = [Problem("ONNX has no such operator", location_of(node)) for node in found]
     if problems:

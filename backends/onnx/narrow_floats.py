@@ -1,8 +1,8 @@
-"""Writes a lowered float32 model in float16 or bfloat16: every operator that stands it, and Casts around the others.
+"""Writes a lowered float32 model in float16 or bfloat16: narrow operators where possible, with casts around the others.
 
-Which do not stand it, the run in float64 tells (`convert/reference/half_precision.py`). Others stay because ONNX does
-not allow the dtype, or because the onnxruntime that is installed has no kernel for it: of float16 it computes what it
-lacks in float32 by itself, of bfloat16 it does not load the file.
+A run in float64 finds the nodes that cannot be narrowed (`convert/reference/half_precision.py`). Others stay wide
+because ONNX does not allow the dtype, or because the installed onnxruntime has no kernel. For float16, onnxruntime
+computes what it lacks in float32 by itself; a bfloat16 file does not load.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from convert.graph import OPSET, register_initializer
 from convert.graph.shape_inference import SMALL, subgraphs
 from convert.graph.tensors import dims_of, lazy_tensor
 from convert.graph.values import constant
+from convert.outcome.report import Report
 from convert.parity.inputs.feeds import generate_feeds
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import largest_finite, wide_outputs
-from convert.report import Report
 
 from .kernel_dtypes import has_kernel
 
 LEAST_OPSET = 13
 _DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 _FLOAT = ir.DataType.FLOAT
-# Attributes that say the dtype of a result.
+# Attributes with the dtype of a result.
 _RESULT = {"Cast": "to", "EyeLike": "dtype", "RandomNormal": "dtype", "RandomUniform": "dtype",
            "RandomNormalLike": "dtype", "RandomUniformLike": "dtype"}  # fmt: skip
-# These hand numbers on: they are in the dtype that they get.
+# These pass numbers on in the dtype of their input.
 _HANDING_ON = frozenset(
     {"Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Slice"}
     | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
@@ -43,10 +43,11 @@ _SHOWN = 6
 
 
 def narrow_floats(model: ir.Model, dtype: str, opset: int, keep_ends: bool, report: Report) -> None:
-    """Change a lowered float32 `model` in place so that it computes in `dtype` what it can; what it cannot is noted.
+    """Change a lowered float32 `model` in place so that it computes in `dtype` where possible, and note where it does
+    not.
 
-    keep_ends: inputs and outputs stay float32. Those of a model in bfloat16 do, which numpy has not. Raises
-    `UsageError` below opset 13.
+    keep_ends: keep inputs and outputs float32. A bfloat16 model always keeps them, because numpy lacks the dtype.
+    Raises `UsageError` below opset 13.
     """
     check_opset(opset, f"--dtype {dtype}")
     kept = _reasons(model, dtype, opset, report)
@@ -63,20 +64,20 @@ def narrow_floats(model: ir.Model, dtype: str, opset: int, keep_ends: bool, repo
 
 
 def check_opset(opset: int, asked: str) -> None:
-    """Raise `UsageError` for an opset before what `asked` for takes."""
+    """Raise `UsageError` for an opset older than `asked` needs."""
     if opset < LEAST_OPSET:
         raise UsageError(f"{asked} takes opset {LEAST_OPSET}, and {opset} was asked for", hint="leave out --opset")
 
 
 def _reasons(model: ir.Model, dtype: str, opset: int, report: Report) -> dict[str, str]:
-    """The nodes that do not stand the dtype, by their first output, with the reason."""
+    """Return the reason for each node that cannot be narrowed, by its first output."""
     lifted = model.clone()
     convert_opset(lifted, OPSET)
     try:
         return wide_outputs(lifted, [f.arrays for f in generate_feeds(lifted, 2)], dtype)
     except ConvertError as error:
         report.note(
-            f"which operators do not stand {dtype} could not be tried in float64: {error.sentence}", code="kept-wide"
+            f"which operators need more than {dtype} could not be tested in float64: {error.sentence}", code="kept-wide"
         )
         return {}
 
@@ -91,7 +92,7 @@ def _note_kept(wide: Mapping[ir.Node, str], dtype: str, report: Report) -> None:
 
 
 class _Narrowing:
-    """One model being narrowed: which nodes stay wide and why, and the Casts made so far."""
+    """A model while it is narrowed: the nodes that stay wide with the reason, and the casts inserted so far."""
 
     def __init__(self, model: ir.Model, dtype: ir.DataType, kept: Mapping[str, str], ends: bool) -> None:
         self.graph, self.dtype, self.ends = model.graph, dtype, ends
@@ -108,7 +109,7 @@ class _Narrowing:
                 self.narrowed.update(v for v, able in slots if able and v.dtype == _FLOAT)
 
     def narrow(self) -> None:
-        """Give values their dtypes, and put Casts where a reader takes another."""
+        """Set the dtypes of values, and insert casts where a reader needs another."""
         first = next(iter(self.graph), None)
         inputs = [v for v in self.graph.inputs if v.dtype == _FLOAT and v.name not in self.graph.initializers]
         if not self.ends:
@@ -127,7 +128,9 @@ class _Narrowing:
             self._finish(value, str(name))
 
     def _reason(self, node: ir.Node, kept: Mapping[str, str]) -> str | None:
-        """Why a node stays wide; empty where there is nothing to tell about, None where it does not."""
+        """Return why a node stays wide: an empty string for a reason that needs no note, None for a node that is
+        narrowed.
+        """
         floats = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype == _FLOAT]
         if any(subgraphs(a) for a in node.attributes.values()):
             return "it has graphs of its own"
@@ -155,12 +158,12 @@ class _Narrowing:
         return None
 
     def _hands_on_weights(self, node: ir.Node) -> bool:
-        """Whether what it hands on is a weight, which takes half the bytes then."""
+        """Return whether it passes on a weight, which is then stored in half the bytes."""
         floats = [v for v in node.inputs if v is not None and v.dtype == _FLOAT]
         return bool(floats) and all(constant(v) is not None for v in floats)
 
     def _slots(self, node: ir.Node, *, inputs: bool) -> Iterator[bool]:
-        """For each input or output of a node, whether the dtype is allowed there."""
+        """Yield, for each input or output of a node, whether it may have the narrow dtype."""
         schema = onnx.defs.get_schema(node.op_type, self.opset, "")
         allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
         formal = schema.inputs if inputs else schema.outputs
@@ -179,7 +182,7 @@ class _Narrowing:
             node.attributes["value"] = ir.AttrTensor("value", ir.tensor(content.astype(self.dtype.numpy()), self.dtype))
 
     def _wants_narrow(self, use: Any) -> bool:
-        """Whether a reader takes the dtype in that place."""
+        """Return whether a reader takes the narrow dtype at that input."""
         if use.node.graph is not self.graph or use.node in self.wide:
             return False
         return list(self._slots(use.node, inputs=True))[use.idx]
@@ -194,7 +197,7 @@ class _Narrowing:
             value.type = ir.TensorType(self.dtype)
 
     def _connect_weight(self, value: ir.Value, first: ir.Node | None) -> None:
-        """A weight in the dtypes that its readers take; a large one is stored once, in the narrow one if that fits."""
+        """Give a weight the dtypes that its readers need; a large one is stored once, narrow if it is representable."""
         tensor = value.const_value
         if tensor is None:
             return
@@ -232,7 +235,7 @@ class _Narrowing:
         return made
 
     def _finish(self, value: ir.Value, name: str) -> None:
-        """Give an output the dtype that it is to have, under its name; one that was kept for its size stays float32."""
+        """Give an output its final dtype under its name; one kept for its range stays float32."""
         narrow = value in self.narrowed
         before = value.producer()
         too_large = before is not None and self.wide.get(before, "").startswith("numbers up to")

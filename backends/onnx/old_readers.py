@@ -1,7 +1,7 @@
-"""Forms of operators that the readers of opsets 7 and 8 (MXNet 1.9, CNTK 2.7) take, where others read them as well.
+"""Forms of operators for the readers of opsets 7 and 8 (MXNet 1.9, CNTK 2.7) that other readers accept too.
 
-MXNet takes no product of more than two dims with a matrix, no slope of PRelu but a vector, and pads what a transposed
-convolution is given instead of cropping what it makes: another shape, without a word.
+MXNet has no product of more than two dims with a matrix, and no PRelu slope other than a vector. It pads the input of a
+transposed convolution instead of cropping the output, which gives another shape without an error.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from convert.graph.values import known_dims
 from convert.passes.opset.adapters import Adapter
 
 NEWEST_OLD = 8
-"""Opset 9 came with IR version 4, and readers that are still alive."""
+"""Opset 9 came with IR version 4, and has readers that are still maintained."""
 
 _OLDEST = 7
 
 _MOST_TAPS = 49
-"""Elements of a dilated kernel that are worth a convolution each."""
+"""Maximum number of elements of a dilated kernel that become one convolution each."""
 
 _TO_THE_END = 2**31 - 1
 
 
 def product_of_matrices(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """MatMul of [..., m, k] and [k, n] as one of [rows, k], where at most one dim has to be told from the others."""
+    """Rewrite MatMul of [..., m, k] and [k, n] as one of [rows, k], if at most one dim has to be inferred."""
     a, b = node.inputs
     assert a is not None
     assert b is not None
@@ -45,7 +45,7 @@ def product_of_matrices(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Val
 
 
 def prelu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """PRelu as max(x, 0) − slope·max(−x, 0), whose products are the same numbers."""
+    """Rewrite PRelu as max(x, 0) − slope·max(−x, 0), which gives the same numbers."""
     x, slope = node.inputs
     assert x is not None
     if not g.dtype(x).is_floating_point():
@@ -54,7 +54,7 @@ def prelu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
 
 
 def cropped_transposed_convolution(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """ConvTranspose without pads, and a Slice of what it makes."""
+    """Rewrite ConvTranspose without pads, followed by a Slice."""
     attributes = dict(node.attributes)
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in attributes:
         return None
@@ -74,8 +74,9 @@ def cropped_transposed_convolution(g: Graph, node: ir.Node, target: int) -> Sequ
 
 
 def slices_of_one_axis(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """A Slice for each axis, and its end counted from the end: MXNet takes the first axis twice, and holds positive
-    ends against the sizes of the model's input."""
+    """Rewrite Slice as one per axis, with negative ends. MXNet applies two axes to the first one, and checks positive
+    ends against the sizes of the model's input.
+    """
     x = node.inputs[0]
     assert x is not None
     starts, ends = (node.attributes.get_ints(name) for name in ("starts", "ends"))
@@ -103,7 +104,7 @@ def _sliced(g: Graph, x: ir.Value, bounds: Mapping[int, tuple[int, int]]) -> ir.
 
 
 def means_for_instance_norm(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """InstanceNormalization by means over the places."""
+    """Rewrite InstanceNormalization by means over the spatial dims."""
     x, scale, bias = node.inputs
     assert x is not None
     dims = known_dims(x)
@@ -118,7 +119,7 @@ def means_for_instance_norm(g: Graph, node: ir.Node, target: int) -> Sequence[ir
 
 
 def full_reshape(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Reshape to sizes as numbers, where they are known, and not to 0 (as before) or -1 (what is left)."""
+    """Give Reshape its sizes as numbers if they are known, without 0 (unchanged) and -1 (inferred)."""
     x, shape = node.inputs
     assert shape is not None
     dims, given = known_dims(node.outputs[0]), g.static(shape)
@@ -128,8 +129,9 @@ def full_reshape(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | N
 
 
 def plain_convolution(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Conv without dilations, which CNTK has none of on processors, and along one dim without a bias, which it adds to
-    the wrong one."""
+    """Rewrite Conv without dilations, which CNTK lacks on CPUs, and in 1D without a bias, which CNTK adds to the wrong
+    dim.
+    """
     x, weight, bias = [*node.inputs, None][:3]
     assert x is not None
     assert weight is not None
@@ -147,8 +149,10 @@ def plain_convolution(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value
 
 
 def _sum_of_taps(g: Graph, x: ir.Value, kernel: np.ndarray, attributes: dict[str, ir.Attr]) -> ir.Value:
-    """A convolution of one element for each place of the kernel, of what that place sees. (Zeros between the kernel's
-    elements would make NaN of infinities that the source does not look at.)"""
+    """Return a sum of convolutions of one element, one per kernel position.
+
+    Zeros between the kernel's elements would turn infinities that the source does not read into NaN.
+    """
     rank = kernel.ndim - 2
     dilations, pads = attributes.pop("dilations").as_ints(), attributes.pop("pads", None)
     attributes["kernel_shape"] = ir.AttrInt64s("kernel_shape", [1] * rank)
@@ -172,7 +176,7 @@ OLDER_FORMS = {
     "InstanceNormalization": means_for_instance_norm,
     "Reshape": full_reshape,
 }
-"""As `FORMS`, of opset 7 only, for CNTK; what they cost others is why opset 8 has none of them."""
+"""As `FORMS`, for opset 7 and CNTK only; opset 8 leaves them out, because they cost other readers."""
 
 FORMS = {
     "ConvTranspose": cropped_transposed_convolution,
@@ -180,9 +184,9 @@ FORMS = {
     "PRelu": prelu,
     "Slice": slices_of_one_axis,
 }
-"""Operator of opset 7 or 8 → its other form; None where it stays."""
+"""Alternative form by operator of opset 7 or 8; None if it is unchanged."""
 
 
 def forms_of(opset: int) -> Mapping[str, Adapter]:
-    """The other forms of an opset, by operator."""
+    """Return the alternative forms of an opset, by operator."""
     return FORMS | OLDER_FORMS if opset <= _OLDEST else FORMS if opset <= NEWEST_OLD else {}

@@ -1,9 +1,9 @@
-"""Casts around operators for which onnxruntime has no kernel in a dtype, and that compute the same in a wider one.
+"""Casts around operators that onnxruntime has no kernel for in a dtype, if a wider dtype gives the same result.
 
-And around those of which its kernel in a dtype does not run over as integers of that dtype do.
+Also casts around operators whose kernel does not wrap around as integers of the dtype do.
 
-ONNX allows these dtypes; without the casts a file is valid and does not load. The table is of onnxruntime 1.22 to 1.32
-on the CPU. Floating dtypes are left out: what a kernel rounds in another precision is another result.
+ONNX allows these dtypes; without the casts, a file is valid but does not load. The table is for onnxruntime 1.22 to
+1.32 on the CPU. Floating-point dtypes are left out, because rounding in another precision gives another result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _BYTES_AND_SHORT = {_INT8: _INT32, _UINT8: _INT32, **_SHORT}
 
 _MOVED = {**dict.fromkeys((_BOOL, _INT8, _INT16, _UINT16), _FLOAT), **dict.fromkeys((_INT32, _UINT32), _DOUBLE)}
 
-# What each operator is computed in, by its dtype. A sum is cut back to 32 bits, as it is in 32 bits. (A product is not:
-# onnxruntime's of int64 does not wrap around.)
+# The dtype that each operator is computed in, by its own dtype. A sum is truncated to 32 bits, which is what a 32-bit
+# sum gives. (Not a product: onnxruntime's int64 product does not wrap around.)
 KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
     "Where": {_BOOL: _UINT8, _INT8: _INT32, **_SHORT, _UINT32: _INT64},
     "Max": _BYTES_AND_SHORT,
@@ -39,7 +39,7 @@ KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
     "ReduceMax": {_UINT32: _INT64},
     "ReduceMin": {_UINT32: _INT64},
     "BitShift": {_UINT16: _UINT32},
-    # Pixels are moved: a floating dtype that holds them all serves where there is no wider integer.
+    # Pixels are only moved: a floating-point dtype that holds them exactly serves if there is no wider integer.
     "Resize": {**_SHORT, _BOOL: _UINT8},
     "SpaceToDepth": {**_MOVED, _UINT8: _FLOAT},
     "DepthToSpace": _MOVED,
@@ -47,15 +47,15 @@ KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
     "TopK": {**_BYTES_AND_SHORT, _UINT32: _INT64},
     "CumSum": {_UINT32: _INT64},
     "Relu": {_INT16: _INT32},
-    # Whether a number is zero is all that counts.
+    # Only whether a number is zero matters.
     "NonZero": dict.fromkeys((_INT8, _INT16, _UINT16, _UINT32, ir.DataType.UINT64, ir.DataType.DOUBLE), _BOOL),
 }
 
-# Sums of 32 bits stop at the largest number in onnxruntime; elsewhere they run over, which hashes rely on.
+# Sums of 32 bits saturate in onnxruntime; elsewhere they wrap around, which hashes rely on.
 WRAPPING = {("ReduceSum", _INT32): _INT64}
 _BITS = {_BOOL: 0, _INT8: 8, _UINT8: 8, _INT16: 16, _UINT16: 16}
 
-# The onnxruntime that brought a kernel; older ones that may load the file need the casts.
+# The onnxruntime release that added a kernel; older ones that may load the file need the casts.
 SINCE = {
     ("Max", _INT8): (1, 24),
     ("Max", _UINT8): (1, 24),
@@ -75,7 +75,7 @@ SINCE = {
 
 
 def cast_for_kernels(model: ir.Model) -> bool:
-    """Put casts around the operators of `KERNELS` in their dtypes. Whether anything changed."""
+    """Insert casts around the operators of `KERNELS` in their dtypes. Return whether anything changed."""
     changed = False
     for graph in model.graphs():
         for node in graph:
@@ -90,7 +90,7 @@ def cast_for_kernels(model: ir.Model) -> bool:
 
 
 def _wrapping_dtype(node: ir.Node, dtype: ir.DataType) -> ir.DataType | None:
-    """What a result is cut to `dtype` from; None where so few numbers of so few bits have no sum that leaves it."""
+    """Return the dtype from which a result is truncated to `dtype`; None if the sum cannot overflow."""
     value = input_at(node, 0)
     maker = None if value is None else value.producer()
     source = input_at(maker, 0) if maker is not None and maker.op_type == "Cast" else None
@@ -103,7 +103,7 @@ def _wrapping_dtype(node: ir.Node, dtype: ir.DataType) -> ir.DataType | None:
 
 
 def _kernel_dtype(node: ir.Node) -> ir.DataType | None:
-    """What a kernel is chosen by: the dtype of the data, which for Where is behind the condition."""
+    """Return the dtype that selects a kernel: that of the data, which is the second input of Where."""
     place = 1 if node.op_type == "Where" else 0
     value = input_at(node, place)
     return None if value is None else value.dtype
@@ -119,7 +119,7 @@ def _widen_node(graph: ir.Graph, node: ir.Node, dtype: ir.DataType, wide: ir.Dat
     for y in node.outputs:
         if y.dtype != dtype or not y.name:
             continue
-        # A type of its own: a clone of the model has the same type object.
+        # A new type object: a clone of the model shares its type objects.
         name, y.name, y.type = y.name, f"{y.name}.{wide.name.lower()}", ir.TensorType(wide)
         back = _cast(node, y, dtype, name)
         ir.convenience.replace_all_uses_with(y, back.outputs[0], replace_graph_outputs=True)

@@ -4,9 +4,9 @@ from convert.plugin import Option
 
 OLDEST, NEWEST = 7, 28
 
-# By default the newest that every runtime in use today reads.
+# The default is the newest opset that every runtime in use today reads.
 OPSET = Option("opset", 20, "Opset of ONNX output.", low=OLDEST, high=NEWEST)
-KEEP_IO = Option("keep_io", False, "Inputs and outputs stay float32 (onnx, with --dtype).")
+KEEP_IO = Option("keep_io", False, "Keep inputs and outputs in float32 (onnx, with --dtype).")
 BLOCK_SIZE = Option(
-    "block_size", 32, "Numbers that share a scale (onnx, with --quantize int4).", choices=(16, 32, 64, 128, 256)
+    "block_size", 32, "Weights that share one scale (onnx, with --quantize int4).", choices=(16, 32, 64, 128, 256)
 )

@@ -1,8 +1,8 @@
-"""Stores weights in 8 or 4 bits by onnxruntime's own tools, and activations in 8 where there is calibration data.
+"""Stores weights in 8 or 4 bits by onnxruntime's own tools, and activations in 8 bits with calibration data.
 
-Without calibration data the activations that meet a weight are put into 8 bits as they come (DynamicQuantizeLinear),
-with a range for the tensor. With it every operator that has a form for 8 bits stands between QuantizeLinear and
-DequantizeLinear. Weights have a scale for each output channel, or of 4 bits for each block.
+Activations that meet a weight are quantized at run time if there is no calibration data (DynamicQuantizeLinear), per
+tensor. With it, every operator that has an 8-bit form gets QuantizeLinear and DequantizeLinear around it. Weights have
+a scale per output channel, or per block for 4 bits.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from convert.graph import OPSET, register_initializer
 from convert.graph.tensors import transposed_tensor
 from convert.graph.values import constant, rank
 from convert.nearest import saving_hint
+from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import unbounded_outputs
-from convert.report import Report
-from convert.runners.onnx import import_onnxruntime
+from convert.runtimes.onnx import import_onnxruntime
 
 from .writer import write_model
 
 _SAMPLES = 16
-"""Samples that are run at a time, where the batch is dynamic."""
+"""Number of samples per run, if the batch is dynamic."""
 _DYNAMIC = ["MatMul", "Gemm", "Conv"]
 
 
 def quantize_file(
     model: ir.Model, path: Path, how: str, samples: Mapping[str, Any], block_size: int, report: Report
 ) -> None:
-    """Write a lowered float32 `model` at `path` with its numbers in fewer bits.
+    """Write a lowered float32 `model` to `path`, quantized.
 
-    how: `int8`, or `int4`, which takes matrix products with a matrix of weights. samples: of the inputs, by name.
-    Raises `ConvertError` where onnxruntime's tools refuse the model, `UsageError` where nothing would be narrower.
+    how: `int8`, or `int4` for matrix products with a weight. samples: arrays for the inputs, by name. Raises
+    `ConvertError` if onnxruntime's tools reject the model, and `UsageError` if nothing would be narrower.
     """
     if how == "int4":
         if samples:
@@ -52,7 +52,7 @@ def quantize_file(
     if not weighted and not samples:
         raise UsageError(f"the model has no weights that --quantize {how} stores narrower", hint="leave it out")
     for number, node in enumerate(model.graph):
-        node.name = node.name or f"node_{number}"  # what the tools know nodes by
+        node.name = node.name or f"node_{number}"  # the tools identify nodes by name
     import_onnxruntime()
     with scratch_folder() as folder, _quiet():
         plain = folder / "float.onnx"
@@ -63,7 +63,7 @@ def quantize_file(
             )
         except UsageError:
             raise
-        except Exception as error:  # the tools raise whatever numpy, onnx and onnxruntime do
+        except Exception as error:  # the tools raise whatever numpy, onnx and onnxruntime raise
             text = " ".join(str(error).split())[:300]
             raise ConvertError(
                 f"onnxruntime's quantization of the model failed: {type(error).__name__}: {text}",
@@ -94,7 +94,7 @@ def _eight_bits(
     target = folder / "quantized.onnx"
     large = plain.with_name(f"{plain.name}.data").exists()
     if not samples:
-        # Products of unsigned with signed bytes overflow on processors without instructions for them.
+        # Products of unsigned with signed bytes overflow on processors without VNNI.
         tools.quantize_dynamic(plain, target, op_types_to_quantize=_DYNAMIC, per_channel=True,
                                weight_type=tools.QuantType.QUInt8, use_external_data_format=large)  # fmt: skip
     else:
@@ -105,14 +105,16 @@ def _eight_bits(
 
 
 def _unbounded_nodes(model: ir.Model, samples: Mapping[str, Any], report: Report) -> list[str]:
-    """The names of nodes around infinities and numbers that mask something out, which no 256 steps are for; noted."""
+    """Return the names of nodes with infinities or masking constants, which 256 steps cannot represent, and note
+    them.
+    """
     lifted = model.clone()
     convert_opset(lifted, OPSET)
     try:
         found = unbounded_outputs(lifted, list(islice(_feeds(model, samples), 2)))
     except ConvertError as error:
         report.note(
-            f"whether numbers are too large for 8 bits could not be tried in float64: {error.sentence}",
+            f"whether numbers are too large for 8 bits could not be tested in float64: {error.sentence}",
             code="kept-wide",
         )
         return []
@@ -127,7 +129,7 @@ def _unbounded_nodes(model: ir.Model, samples: Mapping[str, Any], report: Report
 
 
 class _Samples:
-    """Calibration data as onnxruntime's tools ask for it: the next inputs, or None."""
+    """Calibration data in the form of onnxruntime's tools: the next inputs, or None."""
 
     def __init__(self, model: ir.Model, samples: Mapping[str, Any]) -> None:
         self.rest = _feeds(model, samples)
@@ -143,9 +145,9 @@ class _Samples:
 
 
 def _feeds(model: ir.Model, samples: Mapping[str, Any]) -> Iterator[dict[str, np.ndarray]]:
-    """Some samples at a time along a dynamic first dim, else one by one along a dim that inputs lack.
+    """Yield batches of samples along a dynamic first dim, else single ones along a dim that the inputs lack.
 
-    Raises `UsageError` for arrays that are not the model's inputs.
+    Raises `UsageError` for arrays that do not fit the model's inputs.
     """
     values = {str(v.name): v for v in model.graph.inputs if v.name not in model.graph.initializers}
     if set(samples) != set(values):
@@ -174,13 +176,13 @@ def _split(value: ir.Value, array: np.ndarray) -> Sequence[np.ndarray]:
 
 
 def _count_weighted(model: ir.Model, operators: Sequence[str]) -> int:
-    """How many nodes multiply with a weight of more than one dim."""
+    """Return how many nodes multiply by a weight of more than one dim."""
     nodes = (n for n in model.graph if n.op_type in operators and n.domain == "")
     return sum(constant(n.inputs[1]) is not None and (rank(n.inputs[1]) or 0) > 1 for n in nodes)
 
 
 def _write_gemms_as_products(model: ir.Model) -> None:
-    """Each dense layer as MatMul and Add: the operator with 4 bits stands for a MatMul."""
+    """Rewrite each dense layer as MatMul and Add, because the 4-bit operator replaces a MatMul."""
     for node in [n for n in model.graph if n.op_type == "Gemm" and n.domain == ""]:
         weight, numbers = constant(node.inputs[1]), node.attributes
         plain = numbers.get_float("alpha", 1.0) == 1 and numbers.get_float("beta", 1.0) == 1
@@ -209,7 +211,7 @@ def _write_gemms_as_products(model: ir.Model) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the advice that the tools log."""
+    """Silence the tools' log messages."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

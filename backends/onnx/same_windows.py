@@ -1,9 +1,9 @@
-"""Writes convolutions and pools whose windows lie further apart than they reach, padded so that sizes stay the `same`.
+"""Rewrites convolutions and pools with auto_pad whose strides exceed the window's extent.
 
-`auto_pad` puts less than nothing around such a window where the last one reaches over fewer elements than lie between
-two. TensorFlow puts nothing there. onnxruntime 1.32 ends a pool with "padding values must be non-negative", and cuts
-the input of a convolution: where 2 elements or more are missing, all windows begin too late. Sizes that are known give
-pads as numbers; open ones are padded by a Pad.
+`auto_pad` gives negative pads if the last window covers fewer elements than the gap between two windows. TensorFlow
+uses pads of 0 there. onnxruntime 1.32 fails for a pool ("padding values must be non-negative"), and crops the input of
+a convolution. If 2 or more elements are missing, all windows start too late. Known sizes become explicit pads; dynamic
+ones use a Pad.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from convert.semantics.windows import same_pads
 _COMPUTED_PADS = 11
 """The opset that made the pads of Pad an input."""
 _CONVOLUTIONS = {"Conv": None, "ConvInteger": 2, "QLinearConv": 2}
-"""Convolutions with the input that holds the level of zero."""
+"""Convolutions with an input for the zero point."""
 _WEIGHTS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 
 
 def padded_window(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Return a window with SAME_UPPER or SAME_LOWER over [batch, channels, *spatial] in another form, or None for it.
+    """Return a window with SAME_UPPER or SAME_LOWER over [batch, channels, *spatial] in another form.
 
-    None where the operator itself pads right. Raises `Unsupported` where the target's opset has no other form.
+    Returns None if the operator itself pads correctly. Raises `Unsupported` if the target's opset has no other form.
     """
     side, x = node.attributes.get_string("auto_pad", "NOTSET"), node.inputs[0]
     kernel = _kernel(node)
@@ -37,7 +37,7 @@ def padded_window(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | 
     rank = len(kernel)
     strides, dilations = (list(node.attributes.get_ints(key, [1] * rank)) for key in ("strides", "dilations"))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    harmless = 1 if node.op_type in _CONVOLUTIONS else 0  # one element is cut off at the end, which no window meets
+    harmless = 1 if node.op_type in _CONVOLUTIONS else 0  # one element is cropped at the end, which no window covers
     if all(s <= r + harmless for s, r in zip(strides, reach, strict=True)):
         return None
     kept = {k: a for k, a in node.attributes.items() if k not in ("auto_pad", "pads", "ceil_mode")}
@@ -55,7 +55,7 @@ def padded_window(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | 
 
 
 def _kernel(node: ir.Node) -> list[int] | None:
-    """Return the spatial sizes of a window, or None where they are not known."""
+    """Return the spatial sizes of a window, or None if they are unknown."""
     if node.op_type not in _CONVOLUTIONS:
         return list(node.attributes.get_ints("kernel_shape"))
     weight = node.inputs[_WEIGHTS[node.op_type]]
@@ -65,7 +65,7 @@ def _kernel(node: ir.Node) -> list[int] | None:
 
 
 def _computed_pads(g: Graph, x: ir.Value, reach: np.ndarray, strides: np.ndarray, side: str) -> ir.Value:
-    """Return the pads of all dims, none of them negative, computed from the sizes of `x`."""
+    """Return the non-negative pads of all dims, computed from the sizes of `x`."""
     sizes = _spatial_sizes(g, x, len(reach))
     steps = g.Div(g.Add(sizes, strides - 1), strides)
     total = g.Sub(g.Add(g.Mul(g.Sub(steps, 1), strides), reach), sizes)
@@ -99,7 +99,7 @@ def _padded_pool(g: Graph, node: ir.Node, x: ir.Value, pads: ir.Value, kept: Att
     pooled = g.node(node.op_type, [g.Pad(x, pads)], kept)
     if node.op_type == "LpPool" or node.attributes.get_int("count_include_pad", 0) != 0:
         return pooled
-    # The mean is of the elements that are there alone.
+    # The mean does not include the padding.
     sizes = _spatial_sizes(g, x, len(node.attributes.get_ints("kernel_shape")))
     ones = g.Expand(g.const(1.0, g.dtype(x)), g.Concat(np.ones(2, np.int64), sizes, axis=0))
     return g.Div(pooled, g.node("AveragePool", [g.Pad(ones, pads)], kept))

@@ -1,7 +1,7 @@
-"""Writes a Sigmoid at the end of a model so that small probabilities keep their digits in onnxruntime.
+"""Rewrites a Sigmoid at the end of a model so that small probabilities keep their digits in onnxruntime.
 
-Its kernel (MLAS, a quotient of polynomials plus a half) is right to 1.7e-7 of 1, whatever the result is: a probability
-of 1e-3 has four right digits, one of 1e-7 none. 1 / (1 + exp(−x)) of its other kernels is right to two roundings.
+Its kernel (MLAS, a quotient of polynomials plus a half) has an absolute error of 1.7e-7: a probability of 1e-3 has four
+correct digits, one of 1e-7 none. 1 / (1 + exp(−x)) by its other kernels is correct to two roundings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from convert.graph import register_initializer
 
-# Operators that hand on their input's elements, or means and logarithms of them: what is small remains what counts.
+# Operators that pass on elements of their input, or means or logarithms of them, so that small values still matter.
 _HANDING_ON = frozenset(
     {"Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Concat", "Split", "Slice", "Expand"}
     | {"Gather", "GatherElements", "GatherND", "TopK", "ReduceMean", "ReduceMax", "ReduceMin", "Log", "Clip"}
@@ -19,9 +19,9 @@ _HANDING_ON = frozenset(
 
 
 def exact_probabilities(model: ir.Model) -> bool:
-    """Each float32 Sigmoid that outputs of the model are made of becomes Neg, Exp, Add, Reciprocal.
+    """Rewrite each float32 Sigmoid that model outputs depend on as Neg, Exp, Add, Reciprocal.
 
-    Gates inside a network stay as they are: there the absolute error is what counts. Whether anything changed.
+    Gates inside a network are not changed, because the absolute error matters there. Returns whether anything changed.
     """
     found = [n for n in model.graph if n.op_type == "Sigmoid" and n.domain == "" and _is_probability(n)]
     for node in found:

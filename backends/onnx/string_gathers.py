@@ -1,6 +1,7 @@
-"""Writes a Gather of rows of strings as a GatherND: onnxruntime's Gather (1.32) takes the first string of each row.
+"""Rewrites a Gather of rows of strings as GatherND, because onnxruntime's Gather (1.32) takes only the first string of
+a row.
 
-What is picked along the last dim, one string at a time, is right, and stays.
+A Gather of single strings along the last dim is correct and is not changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _STRING, _INT64 = ir.DataType.STRING, ir.DataType.INT64
 
 
 def gather_rows_of_strings(model: ir.Model) -> bool:
-    """Rewrite every such Gather of a model. Whether anything changed."""
+    """Rewrite every such Gather of a model. Return whether anything changed."""
     found = [(graph, node) for graph in model.graphs() for node in graph if _takes_rows(node)]
     for graph, node in found:
         _write_gather_nd(graph, node)
@@ -38,7 +39,7 @@ def _axis_of(node: ir.Node, rank: int) -> int:
 
 
 def _write_gather_nd(graph: ir.Graph, node: ir.Node) -> None:
-    """The axis first, each index a row of one; then the dims that were before the axis come first again."""
+    """Emit the axis first, with each index as a row of one; then move the dims before the axis to the front again."""
     x, indices = node.inputs
     assert x is not None
     assert indices is not None
@@ -75,7 +76,7 @@ def _emit(
     dtype: ir.DataType,
     **attributes: int | list[int],
 ) -> ir.Value:
-    """A node in the place of `node`, behind those that are `made`; its result, of this shape and dtype."""
+    """Insert a node before `node`, after those in `made`; return its result, of this shape and dtype."""
     name = f"{node.outputs[0].name}.{operator}.{len(made)}"
     step = ir.node(operator, inputs, attributes, num_outputs=1, name=name)
     step.metadata_props.update(node.metadata_props)

@@ -1,7 +1,7 @@
-"""Writes a product by a vector as one by a matrix of one column, in models with a Transpose.
+"""Rewrites a product with a vector as one with a matrix of one column, in models with a Transpose.
 
-onnxruntime fuses a Transpose into the MatMul behind it, also where that multiplies by a vector, and computes other
-numbers then (1.32); with the vector in front, and with matrices, it is right.
+onnxruntime 1.32 fuses a Transpose into the MatMul after it, also if that multiplies by a vector, and then computes
+wrong numbers. With the vector first, and with matrices, it is right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from convert.graph.values import known_dims
 
 
 def columns_for_vectors(model: ir.Model) -> bool:
-    """Rewrite every such product of a model. Whether anything changed."""
+    """Rewrite every such product of a model. Return whether anything changed."""
     nodes = [(graph, node) for graph in model.graphs() for node in graph if not node.domain]
     if not any(node.op_type == "Transpose" for _, node in nodes):
         return False
@@ -30,7 +30,7 @@ def _rank(value: ir.Value | None) -> int | None:
 
 
 def _multiply_by_column(graph: ir.Graph, node: ir.Node) -> None:
-    """Unsqueeze the vector in front of the product, and squeeze the result behind it."""
+    """Unsqueeze the vector before the product, and squeeze the result."""
     vector, result = node.inputs[1], node.outputs[0]
     assert vector is not None
     axis = register_initializer(graph, f"{result.name}.column_axis", ir.tensor(np.array([-1], np.int64)))

@@ -1,7 +1,7 @@
-"""Writes the lowered model as a file, one tensor at a time, so that no second copy of the weights is made.
+"""Writes the lowered model to a file, one tensor at a time, so that no second copy of the weights is made.
 
-In one file, the bytes are those of the ONNX protobuf message: the model without its weights is serialized by protobuf,
-and the initializers are put into its graph field by hand (https://protobuf.dev/programming-guides/encoding).
+A single file is an ONNX protobuf message: protobuf serializes the model without its weights, and the initializers are
+inserted into its graph field by hand (https://protobuf.dev/programming-guides/encoding).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from convert.errors import DEFECT, ConvertError, ResourceLimit
 from convert.files.protobuf_wire import length_delimited_header
 from convert.graph.shape_inference import is_small, weightless_proto
 from convert.graph.tensors import contiguous_parts, dims_of
-from convert.report import Report
+from convert.outcome.report import Report
 
 INLINE_LIMIT = 1_800_000_000
-"""Bytes of weights up to which they are put into the .onnx file; protobuf ends at 2 GiB."""
+"""Maximum bytes of weights inside the .onnx file; protobuf ends at 2 GiB."""
 
 # Offsets of external tensors are multiples of this, so that readers can map them into memory.
 _ALIGNMENT = 4096
@@ -33,7 +33,7 @@ Weights = Sequence[tuple[str, ir.TensorProtocol]]
 
 
 def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INLINE_LIMIT) -> None:
-    """Write `model` at `path`; weights over `limit` bytes in all go to `<path>.data` beside it."""
+    """Write `model` to `path`; weights of more than `limit` bytes in total go to `<path>.data`."""
     weights = _large_weights(model)
     proto = skeleton(model)
     _check(proto)
@@ -60,7 +60,7 @@ def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INL
 
 
 def model_proto(model: ir.Model) -> onnx.ModelProto:
-    """`model` as a ModelProto that holds its weights. Raises `ResourceLimit` over 2 GB."""
+    """Return `model` as a ModelProto that includes its weights. Raises `ResourceLimit` over 2 GB."""
     _check(skeleton(model))
     if sum(tensor.nbytes for _, tensor in _large_weights(model)) > INLINE_LIMIT:
         raise ResourceLimit(
@@ -71,12 +71,12 @@ def model_proto(model: ir.Model) -> onnx.ModelProto:
 
 
 def skeleton(model: ir.Model) -> onnx.ModelProto:
-    """The model with its large weights as inputs, valid by itself."""
+    """Return the model with its large weights as inputs, which is valid by itself."""
     return weightless_proto(model)
 
 
 def _large_weights(model: ir.Model) -> list[tuple[str, ir.TensorProtocol]]:
-    """The weights that the skeleton lacks, by the names that they have in it."""
+    """Return the weights that the skeleton lacks, by their names in it."""
     found: list[tuple[str, ir.TensorProtocol]] = []
     for value in model.graph.initializers.values():
         tensor = value.const_value
@@ -88,7 +88,7 @@ def _large_weights(model: ir.Model) -> list[tuple[str, ir.TensorProtocol]]:
 
 
 def _release_inputs(proto: onnx.ModelProto, model: ir.Model) -> None:
-    """Leave only the model's own inputs among the skeleton's."""
+    """Keep only the model's own inputs among the skeleton's."""
     names = [v.name for v in model.graph.inputs]
     inputs = {i.name: i for i in proto.graph.input}
     kept = onnx.GraphProto(input=[inputs[n] for n in names])
@@ -142,7 +142,7 @@ def _ends(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 def _write_data(tensor: ir.TensorProtocol, stream: BinaryIO) -> None:
     start = stream.tell()
-    if sys.byteorder == "little" and tensor.dtype.bitwidth >= 8:  # else, elements are to be swapped or packed
+    if sys.byteorder == "little" and tensor.dtype.bitwidth >= 8:  # otherwise elements must be swapped or packed
         for part in contiguous_parts(tensor.numpy()):
             stream.write(part.reshape(-1).view(np.uint8).data)
     else:
@@ -155,10 +155,10 @@ def _write_data(tensor: ir.TensorProtocol, stream: BinaryIO) -> None:
 
 
 def open_ranks(model: ir.Model) -> list[str]:
-    """Inputs and outputs whose number of dims is not known, which are written without a shape.
+    """Return the inputs and outputs of unknown rank, which are written without a shape.
 
-    ONNX says so by a missing shape (IR.md, "Static tensor shapes") and runtimes take it; its checker, in every version
-    from 1.8 to 1.23, asks for a shape at the ends of a model, and has no form for one of unknown rank.
+    ONNX expresses this by a missing shape (IR.md, "Static tensor shapes"), and runtimes accept it. Its checker, in
+    every version from 1.8 to 1.23, requires a shape for inputs and outputs, and has no form for an unknown rank.
     """
     ends = (*model.graph.inputs, *model.graph.outputs)
     return [str(v.name) for v in ends if v.shape is None and isinstance(v.type, ir.TensorType)]

@@ -1,4 +1,4 @@
-"""The PyTorch backend: what PyTorch loads and trains with nothing of ours: programs, TorchScript, readable code."""
+"""The PyTorch backend: writes exported programs, TorchScript and readable code that need PyTorch only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import IDENTIFIER, WORDS, Naming, TargetNames
 from convert.plugin import Format, Operator
+from convert.request.naming import IDENTIFIER, WORDS, Naming, TargetNames
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .byte_containers import BYTE_CONTAINERS
@@ -18,13 +18,13 @@ from .differences import DIFFERENCES
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
 
-    from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
+    from .rules import onnx_op as onnx_op  # type checkers do not look into __getattr__
 
-# Inputs are arguments of forward; outputs are keys of the dict that it returns, which its file keeps between quotes.
-# PyTorch prints forward as code that uses names of its own, which no argument may hide (torch.fx.graph).
+# Inputs are arguments of forward. Outputs are string keys of the dict that it returns. PyTorch prints forward as code
+# with names of its own (torch.fx.graph), which an argument must not shadow.
 _OWN = ("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr", "slice")
 _NAMES = TargetNames(
     replace(IDENTIFIER, reserved={*WORDS, *_OWN}),
@@ -32,7 +32,7 @@ _NAMES = TargetNames(
     apart=True,
     containers=BYTE_CONTAINERS,
 )
-# Code uses these besides.
+# Names that generated code uses in addition.
 _IN_CODE = ("F", "Tensor", "float", "int", "itertools", "max", "min", "nn", "range")
 _CODE_NAMES = replace(_NAMES, inputs=replace(_NAMES.inputs, reserved={*WORDS, *_OWN, *_IN_CODE}), outputs=Naming())
 
@@ -65,7 +65,8 @@ FORMATS = {
         "readable PyTorch code with its weights: model.py, model.safetensors",
         kind="torch-code",
         title="PyTorch code",
-        one_size_way=True,  # a size of 1 or 0 is taken for one of 2 and more, so that an If on it would have one way
+        # sizes of 0 and 1 are treated like larger ones, so an If on such a size keeps one branch only
+        one_size_way=True,
         entries=("model.py", "model.safetensors", "__pycache__/*.pyc"),
         never_lacking=("model.py", "model.safetensors"),
         marks=(("model.py", USAGE.partition(";")[0].encode()),),
@@ -76,13 +77,13 @@ FORMATS = {
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
-    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing.
+    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit. Changes nothing.
 
-    A model with control flow is captured besides: whether there is a form for it depends on what is known of it.
+    A model with control flow is also captured, because only capture shows whether PyTorch can express it.
     """
     from convert.graph.names import rename_ends
     from convert.graph.state import states_of
-    from convert.report import Report
+    from convert.outcome.report import Report
 
     from .emit import check as check_coverage
     from .passes.legalize import legalize
@@ -109,7 +110,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-    """Write `model` at `path` as an exported program, a TorchScript archive or code; the model is changed.
+    """Write `model` to `path` as an exported program, a TorchScript archive or code. The model is changed.
 
     Raises `Unsupported` with every operator that has no rule, or with the first node that PyTorch cannot capture.
     """
@@ -137,7 +138,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 
 def skeleton(operator: str) -> str:
-    """The beginning of a rule for the ONNX operator, by ONNX's own schema of it."""
+    """Return the first lines of a rule for the ONNX operator, made from ONNX's schema."""
     from convert.rules.onnx_schemas import onnx_skeleton
 
     from . import ops  # noqa: F401  (fills the table)
@@ -147,7 +148,7 @@ def skeleton(operator: str) -> str:
 
 
 def preload() -> None:
-    """Import what writing takes, without starting a thread: warm workers are forked after it."""
+    """Import the modules needed for writing, without starting a thread, because warm workers fork afterwards."""
     from . import ops  # noqa: F401
     from .passes import legalize  # noqa: F401
     from .torch_internals import import_compiler
@@ -157,7 +158,7 @@ def preload() -> None:
 
 
 def operators(format: str) -> Iterable[Operator]:
-    """The ONNX operators that this backend writes, and those that it declares it cannot."""
+    """Yield the ONNX operators that this backend writes, and those that it declares as gaps."""
     from convert.legalize.write_out import operators_written_out
 
     from . import ops  # noqa: F401  (fills the table)
@@ -171,5 +172,5 @@ def operators(format: str) -> Iterable[Operator]:
     return operator_rows(onnx_op, GAPS, limits, DIFFERENCES[format], operators_written_out())
 
 
-# The decorator for rules of one's own.
+# The decorator for custom rules.
 __getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"})

@@ -1,4 +1,4 @@
-"""What rules of several topics share."""
+"""Helpers that rules of several topics share."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .torch_internals import LOGGERS
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """A tensor of a dtype that PyTorch stores and does not compute with, in one that it does."""
+    """Return a tensor in a dtype that PyTorch computes with, if it can only store the tensor's dtype."""
     if x.dtype in SCARCE:
         return x.to(torch.int64)
     return x.to(torch.float32) if x.dtype in FLOAT8 else x
 
 
 def in_float32(x: torch.Tensor) -> torch.Tensor:
-    """Half precision in float32, in which squares do not overflow."""
+    """Return a half-precision tensor in float32, in which squares do not overflow; others as they are."""
     return x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def halves_in_float32(rule: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A rule that computes half precision of its first input in float32, and rounds its result."""
+    """Wrap a rule so that it computes a half-precision first input in float32 and rounds the result."""
 
     @wraps(rule)
     def widened(t: Any, x: torch.Tensor, *others: Any, **attributes: Any) -> torch.Tensor:
@@ -39,12 +39,12 @@ def halves_in_float32(rule: Callable[..., torch.Tensor]) -> Callable[..., torch.
 
 
 def own_tensor(x: torch.Tensor) -> torch.Tensor:
-    """A copy that is no view and has the strides of its shape, which operators of control flow compare."""
+    """Return a contiguous copy that is no view, because operators of control flow compare strides."""
     return x.clone(memory_format=torch.contiguous_format)
 
 
 def plain(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """The rule of an operator that is one function of PyTorch's."""
+    """Return the rule of an operator that is a single PyTorch function."""
 
     def rule(t: Any, *inputs: Any) -> Any:
         return function(*map(wide, inputs))
@@ -53,23 +53,23 @@ def plain(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 
 
 def counted_axes(axes: Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the first."""
+    """Return axes as non-negative indices."""
     return [a % rank if rank else 0 for a in axes]
 
 
 def move_axis(x: torch.Tensor, source: int, target: int) -> torch.Tensor:
-    """One axis moved to another place."""
+    """Return x with one axis moved."""
     return torch.movedim(x, source, target)
 
 
 def along(x: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
-    """A vector shaped to broadcast along one axis of `rank`."""
+    """Return a vector reshaped to broadcast along one axis of a tensor of this rank."""
     return x.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what PyTorch says to those who wrote the module themselves."""
+    """Silence PyTorch's warnings, which are meant for authors of modules."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     levels = [(logger, logger.level) for logger in loggers]
     with warnings.catch_warnings():

@@ -1,8 +1,8 @@
-"""What PyTorch (2.13, on the CPU) computes otherwise at the edge of numbers."""
+"""Where PyTorch 2.13 on the CPU differs from ONNX at the limits of number ranges."""
 
 from __future__ import annotations
 
-from convert.differences import Difference
+from convert.runtimes.differences import Difference
 
 _PYTORCH = (
     Difference(("Gelu",), "PyTorch's kernel makes NaN of +∞", integers=False, nonfinite=True),

@@ -1,4 +1,4 @@
-"""Which PyTorch dtype an ONNX dtype is, and arrays as tensors."""
+"""Maps ONNX dtypes to PyTorch dtypes, and arrays to tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DTYPES = {
     ir.DataType.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
     ir.DataType.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
     ir.DataType.FLOAT8E8M0: torch.float8_e8m0fnu,
-    # Numbers of less than a byte have one of their own, as in PyTorch's own quantized operators.
+    # Numbers of less than a byte take a whole byte, as in PyTorch's own quantized operators.
     ir.DataType.INT4: torch.int8,
     ir.DataType.UINT4: torch.uint8,
     ir.DataType.INT2: torch.int8,
@@ -50,17 +50,17 @@ _BYTES = {
     torch.float8_e5m2fnuz: np.int8,
     torch.float8_e8m0fnu: np.uint8,
 }
-"""Dtypes that numpy lacks or that PyTorch does not take from it, and the integers that show their bytes."""
+"""Dtypes that numpy lacks or that PyTorch does not accept from it, with the integer dtypes that view their bytes."""
 
 FLOAT8 = (
     torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu,
 )  # fmt: skip
 SCARCE = (torch.uint16, torch.uint32, torch.uint64)
-"""Dtypes that PyTorch stores and hardly computes with."""
+"""Dtypes that PyTorch stores but has few kernels for."""
 
 
 def torch_dtype(dtype: ir.DataType | int | None) -> torch.dtype:
-    """PyTorch's dtype. Raises `Unsupported` where there is none (text)."""
+    """Return PyTorch's dtype. Raises `Unsupported` if there is none (strings)."""
     found = None if dtype is None else DTYPES.get(ir.DataType(dtype))
     if found is None:
         name = "unknown" if dtype is None else ir.DataType(dtype).name
@@ -69,9 +69,9 @@ def torch_dtype(dtype: ir.DataType | int | None) -> torch.dtype:
 
 
 def tensor_from(array: np.ndarray) -> torch.Tensor:
-    """A tensor over the memory of `array`, or a copy where that cannot be written to."""
+    """Return a tensor that shares the memory of `array`; a copy if the memory is read-only."""
     dtype = torch_dtype(ir.DataType.from_numpy(array.dtype))
-    if any(step < 0 for step in array.strides):  # contiguous all the same, where the dim is of size 1
+    if any(step < 0 for step in array.strides):  # a dim of size 1 may be contiguous all the same
         array = array.copy()
     array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.name in BYTE_CONTAINERS:

@@ -1,4 +1,4 @@
-"""Emission: runs the rules over the graph in order while PyTorch captures, so that an exported program comes out."""
+"""Runs the rules over the graph in order while torch.export captures."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _ON_DATA = "PyTorch cannot capture it, because a size or a choice depends on the
 
 
 class Emitter:
-    """What rules write to, as `t`: they call PyTorch itself, and ask `t` for what is known while it captures."""
+    """The argument `t` of rules: they call PyTorch directly, and use `t` for facts that are known during capture."""
 
     writes_code = False
-    """Whether what the rules call is written down for people to read."""
+    """Whether the calls of the rules are recorded as readable code."""
 
     def __init__(self, network: Network | None) -> None:
         self.network = network
         self.node: ir.Node | None = None
         self.branches = 0
-        """How many operators of control flow are being captured around the current node."""
+        """Number of control-flow operators being captured around the current node."""
 
     # -- what is known ------------------------------------------------------------------------------------------------
 
     def tensor(self, x: Value) -> torch.Tensor:
-        """A tensor of what a rule was given: a parameter or buffer of the module where it is one."""
+        """Return a rule's argument as a tensor; a weight is the parameter or buffer of the module."""
         if isinstance(x, Known):
             return self._constant(x)
         if isinstance(x, Sizes):
@@ -59,24 +59,25 @@ class Emitter:
             return stored
         if x.array.dtype.kind in "OUS":
             raise Unsupported("PyTorch has no tensors of text")
-        if self.branches and 0 < x.array.size <= SMALL:  # a branch holds no constants
+        if self.branches and 0 < x.array.size <= SMALL:  # a branch cannot have constants
             kind = torch_dtype(ir.DataType.from_numpy(x.array.dtype))
             return torch.stack([_number(n, kind) for n in x.array.ravel()]).reshape(x.shape)
         made = tensor_from(x.array)
-        if not made.numel():  # torch.export.load fails on a constant of no elements
+        if not made.numel():  # torch.export.load fails on a constant without elements
             return torch.zeros(x.shape, dtype=made.dtype)
         if made.dim() == 0 and made.dtype in _PLAIN:
             return torch.full((), x.array.item(), dtype=made.dtype)
         return made
 
     def static(self, x: Value) -> np.ndarray | None:
-        """The content of a constant, else None."""
+        """Return the content of a constant, else None."""
         return x.array if isinstance(x, Known) else None
 
     def ints(self, x: Value) -> list[Any]:
-        """A vector or scalar of integers as Python's: numbers, symbols of sizes, and symbols of what the data says.
+        """Return a vector or scalar of integers as Python numbers, symbols of sizes, and symbols of run-time values.
 
-        Raises `ResourceLimit` for more of the last than any operator has a use for: each costs more than those before.
+        Raises `ResourceLimit` for more run-time values than any operator needs, because each costs more than those
+        before it.
         """
         if isinstance(x, Known):
             return [int(n) for n in x.array.ravel()]
@@ -91,30 +92,30 @@ class Emitter:
         return list((x if x.dim() == 1 else x.reshape(-1)).tolist()) if x.dim() else [x.item()]
 
     def number(self, x: Value) -> Any:
-        """One integer as `ints` gives it."""
+        """Return a single integer as `ints` does."""
         return self.ints(x)[0]
 
     def known_ints(self, x: Value, what: str) -> list[int]:
-        """A constant vector. Raises `Unsupported` about `what` for one that the data decides."""
+        """Return a constant vector. Raises `Unsupported` about `what` if it is computed at run time."""
         if isinstance(x, Known):
             return [int(n) for n in x.array.ravel()]
         raise Unsupported(f"{what} computed at run time")
 
     @property
     def outputs(self) -> int:
-        """How many outputs of the current node somebody may use (trailing absent ones are not counted)."""
+        """Number of outputs of the current node that may be used; trailing absent ones are not counted."""
         assert self.node is not None
         return max((i + 1 for i, v in enumerate(self.node.outputs) if v.name), default=0)
 
     def dtype(self, index: int = 0) -> torch.dtype:
-        """The dtype of an output of the current node, as the graph has it."""
+        """Return the dtype of an output of the current node in the graph."""
         assert self.node is not None
         return torch_dtype(self.node.outputs[index].dtype)
 
     # -- graphs -------------------------------------------------------------------------------------------------------
 
     def run(self, graph: ir.Graph, known: dict[ir.Value, Value]) -> list[Value]:
-        """Emit all nodes of `graph`; `known` holds its inputs and what surrounds it. Returns its outputs."""
+        """Emit all nodes of `graph` and return its outputs. `known` has its inputs and the outer values."""
         for value in graph.initializers.values():
             if value not in known and value.const_value is not None:
                 known[value] = Known(value.const_value.numpy(), value.name or "")
@@ -149,7 +150,7 @@ class Emitter:
         return onnx_op.apply(self, operator, self._inputs(operator, given), attributes, at)
 
     def _inputs(self, operator: str, given: Sequence[Value]) -> list[Value]:
-        """The inputs of a rule, as tensors but for those that it takes as they are known."""
+        """Return the inputs of a rule as tensors, except those that it takes as host values."""
         entry = onnx_op.entries.get(operator)
         if entry is None:
             return list(given)
@@ -163,7 +164,7 @@ class Emitter:
 
 
 def _number(x: np.generic, dtype: torch.dtype) -> torch.Tensor:
-    """A constant of one element, made where it stands. PyTorch stores some dtypes that it fills nothing with."""
+    """Return a constant of one element, created where it is used. PyTorch cannot fill some dtypes that it stores."""
     content = complex(x) if dtype.is_complex else float(x) if dtype.is_floating_point else int(x.astype(np.int64))
     if dtype in FLOAT8 or dtype in SCARCE:
         return torch.full((), content, dtype=torch.float32 if dtype in FLOAT8 else torch.int64).to(dtype)
@@ -175,7 +176,7 @@ _PLAIN = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
 
 
 def _born(value: ir.Value, made: Value) -> Value:
-    """What a rule gave, in the dtype that the graph says: some are computed in a wider one."""
+    """Return a rule's result in the dtype of the graph; some results are computed in a wider one."""
     if isinstance(made, (np.ndarray, np.generic)):
         return Known(np.asarray(made), value.name or "")
     if isinstance(made, torch.Tensor) and isinstance(value.type, ir.TensorType) and value.dtype is not None:
@@ -185,18 +186,18 @@ def _born(value: ir.Value, made: Value) -> Value:
 
 
 class SubgraphFunction:
-    """A subgraph as a function of its inputs: called in place, or with what surrounds it as operands."""
+    """A subgraph as a function of its inputs; it is called in place, or with the outer values as operands."""
 
     def __init__(self, emitter: Emitter, graph: ir.Graph, around: Mapping[ir.Value, Value]) -> None:
         self.emitter = emitter
         self.graph = graph
-        # Copied now: what surrounds the node may be dropped once the node is emitted.
+        # Copy now: the outer values may be dropped once the node is emitted.
         self.around = dict(around)
         own = {*graph.inputs, *graph.initializers.values(), *(v for n in nodes_of(graph) for v in n.outputs)}
         used = [v for n in nodes_of(graph) for v in used_values(n)]
         outer = [v for v in dict.fromkeys([*used, *graph.outputs]) if v not in own and v in self.around]
         self.operands = {v: emitter.tensor(self.around[v]) for v in outer if _is_operand(self.around[v])}
-        """The tensors around it that it uses, and those of its constants that are large."""
+        """The outer tensors that it uses, and its own large constants."""
         inner = [n.outputs[0] for n in nodes_of(graph) if n.op_type == "Constant" and not n.domain]
         for value in (*graph.initializers.values(), *inner):
             content = constant(value)
@@ -209,9 +210,9 @@ class SubgraphFunction:
         return self.emitter.run(self.graph, known)
 
     def with_operands(self, inputs: Sequence[Value], operands: Sequence[torch.Tensor]) -> list[Any]:
-        """The outputs as tensors of their own, for the operators of control flow, which see all tensors as operands.
+        """Return the outputs as new tensors, for control-flow operators, which see all tensors as operands.
 
-        A sequence is a list of such.
+        A sequence gives a list of tensors.
         """
         known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
         known.update(zip(self.operands, operands, strict=True))
@@ -246,7 +247,7 @@ def check(model: ir.Model) -> None:
 
 
 def named_tensors(name: str, value: Value) -> list[tuple[str, Value]]:
-    """An output under its name; the elements of a sequence under `name_0`, `name_1` …. Raises `Unsupported`."""
+    """Return an output under its name, or the elements of a sequence as `name_0`, `name_1` …. Raises `Unsupported`."""
     if isinstance(value, list):
         return [pair for i, x in enumerate(value) for pair in named_tensors(f"{name}_{i}", x)]
     if value is None:

@@ -1,4 +1,4 @@
-"""Kernels that PyTorch's operators are captured with, in the place of their own."""
+"""Replacements for the kernels with which PyTorch's operators are captured."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .ops.pool import max_of_lines
 from .torch_internals import DispatchKey, OpOverload, kernel_table
 
 _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
-"""Where torch.export looks for what an operator is made of."""
+"""The keys under which torch.export looks up the decomposition of an operator."""
 
 
 @contextmanager
 def with_kernels(added: Mapping[OpOverload, Callable[..., Any]]) -> Iterator[None]:
-    """Inside, the operators are made of these."""
+    """Use these kernels for the operators inside the context."""
     before = {operator: dict(kernel_table(operator).kernels) for operator in added}
     try:
         for operator, kernel in added.items():
@@ -29,7 +29,7 @@ def with_kernels(added: Mapping[OpOverload, Callable[..., Any]]) -> Iterator[Non
 
 
 def any_length() -> AbstractContextManager[None]:
-    """Inside, `max_pool1d` of tensors without content is what it comes to in two dims: its own kernel fixes lengths."""
+    """Capture `max_pool1d` as a two-dimensional pool inside the context, because its own kernel fixes lengths."""
     return with_kernels({torch.ops.aten.max_pool1d.default: max_of_lines})
 
 

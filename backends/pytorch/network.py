@@ -1,4 +1,4 @@
-"""The module that is captured: weights of the graph as its parameters and buffers, named as the source names them."""
+"""The module that is captured: the graph's weights are its parameters and buffers, named as in the source."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import nn
 
 from convert.graph.trainable import non_trainable, single_weights
 from convert.graph.values import nodes_of, used_values
-from convert.naming import WORDS, Naming
+from convert.request.naming import WORDS, Naming
 
 from .dtypes import tensor_from
 from .torch_internals import own_parts
 
-# Constants of fewer elements stand in the program, and are not trained.
+# Smaller constants are part of the program and not trained.
 _SMALL = 1
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _PART = Naming(
@@ -28,24 +28,24 @@ _PART = Naming(
 )
 _DIGITS = re.compile(r"(\d{18})\d+")
 _DEPTH = 64
-"""Modules in one another: PyTorch and the writer of code walk over them with Python's recursion."""
+"""Maximum nesting of modules: PyTorch and the code writer walk them by recursion in Python."""
 
 _PROGRAM = frozenset({
     *dir(torch.fx.GraphModule(nn.Module(), torch.fx.Graph())),
     "_guards_fn", "_in_spec", "_out_spec", "shape_env", "validate_inputs",
 })  # fmt: skip
-"""What the module of a loaded program has itself, beside what any module has; `graph` and `code` among it."""
+"""Attributes of a loaded program's module that other modules lack; `graph` and `code` are among them."""
 
 
 class Network(nn.Module):
     """Holds the weights of `model`: the initializer `layer1.conv.weight` is a parameter of the module `layer1.conv`.
 
-    Floating weights are parameters, averages of batch norms, integers and what the source does not train are buffers.
-    Scalars are left out but for those that are known to be weights.
+    Floating-point weights are parameters. Averages of batch norms, integers and what the source does not train are
+    buffers. Scalars are left out unless they are known to be weights.
     """
 
     def __init__(self, model: ir.Model, states: Mapping[str, torch.Tensor] | None = None) -> None:
-        """`states` are buffers by their paths, which weights make way for."""
+        """Create the module. `states` are buffers by path; weights of the same path get another one."""
         super().__init__()
         for place, content in (states or {}).items():
             self._register(place, content, trained=False)
@@ -53,7 +53,7 @@ class Network(nn.Module):
         fixed, single = non_trainable(model), single_weights(model)
         used = {*model.graph.outputs, *(v for node in nodes_of(model.graph) for v in used_values(node))}
         for value in _weights(model.graph):
-            if value not in used:  # what a reader has made another weight of
+            if value not in used:  # a weight that the reader has replaced by another
                 continue
             if value.name in self._places or value.const_value is None:
                 continue
@@ -68,11 +68,11 @@ class Network(nn.Module):
                 self._places[value.name or ""] = self._register(value.name or "weight", content, trained)
 
     def place_of(self, name: str) -> str | None:
-        """The path of the parameter or buffer that holds the initializer `name`; None if none does."""
+        """Return the path of the parameter or buffer that holds the initializer `name`; None if there is none."""
         return self._places.get(name)
 
     def tensor_named(self, name: str) -> torch.Tensor | None:
-        """The parameter or buffer that holds the initializer `name`; None if none does."""
+        """Return the parameter or buffer that holds the initializer `name`; None if there is none."""
         place = self._places.get(name)
         if place is None:
             return None
@@ -81,7 +81,7 @@ class Network(nn.Module):
         return getattr(found, last)
 
     def _register(self, name: str, content: torch.Tensor, trained: bool) -> str:
-        """Put a tensor at the place that its name tells; the place."""
+        """Register a tensor at the path given by its name, and return the path."""
         parts = path_of(name) or ["weight"]
         owner: nn.Module = self
         path = []
@@ -99,7 +99,7 @@ class Network(nn.Module):
         return ".".join([*path, last])
 
     def _free(self, owner: nn.Module, name: str, modules: bool) -> str:
-        """`name`, or with a number where the module has something else by it."""
+        """Return `name`, with a number appended if the module already has another attribute of this name."""
         own = _PROGRAM if owner is self else ()
         taken, number = name, 0
         while (taken in own or hasattr(owner, taken)) and not (modules and taken in own_parts(owner)):
@@ -109,21 +109,21 @@ class Network(nn.Module):
 
 
 def is_free(name: str) -> bool:
-    """Whether the module of a program has nothing of its own by that name."""
+    """Return whether a program's module has no attribute of this name."""
     return name not in _PROGRAM
 
 
 def path_of(name: str) -> list[str]:
-    """The modules that a dotted or slashed name tells; what is deeper than modules may be is one name."""
-    # Python takes names that are compatible (NFKC) for the same, in the code that PyTorch makes of the program.
-    # Digits are a number to PyTorch, in Python and in 64 bits.
+    """Return the module path in a dotted or slashed name. Parts beyond the maximum depth are joined into one."""
+    # Python normalizes names (NFKC) in the code that PyTorch generates, so names that are NFKC-equal would clash.
+    # PyTorch reads digits as a number, in Python and in 64 bits.
     name = _DIGITS.sub(r"\1", unicodedata.normalize("NFKC", name))
     parts = [_PART.legal(p) for p in re.split(r"[./]+|::", name) if p]
     return bounded(parts, "_")
 
 
 def bounded(parts: list[str], mark: str) -> list[str]:
-    """The parts of a name, of which those that are too deep for modules are one, with `mark` between them."""
+    """Return the parts of a name; those that are too deep for modules are joined into one by `mark`."""
     return parts if len(parts) <= _DEPTH else [*parts[:_DEPTH], mark.join(parts[_DEPTH:])]
 
 

@@ -1,7 +1,7 @@
 """The table of the PyTorch backend: which ONNX operator becomes which PyTorch computation.
 
-Inputs are tensors, as PyTorch sees them while it captures; `t` (`emit.py`) has what a rule may ask of them. A rule that
-wants an input as it is known, numbers that are sizes or constants among them, names it: `@host("shape")`.
+Inputs are tensors, as PyTorch sees them during capture; `t` (`emit.py`) answers questions about them. A rule that needs
+an input as a host value, with numbers that are sizes or constants, names it: `@host("shape")`.
 
 >>> import torch
 >>> from convert.backends.pytorch import onnx_op
@@ -24,14 +24,14 @@ from convert.rules.onnx_schemas import operator_of
 __all__ = ["LINEAR", "OWN", "host", "host_inputs", "onnx_op", "operator_of", "schema"]
 
 OWN = "convert.pytorch"
-"""The domain of what `legalize` makes of ONNX's operators."""
+"""The domain of operators that `legalize` makes from ONNX's operators."""
 
 LINEAR = f"{OWN}::Linear"
-"""x [..., I], weight [O, I], bias [O] or absent: of MatMul by a constant matrix, and Add (`passes/fuse_linear.py`)."""
+"""x [..., I], weight [O, I], bias [O] or absent: MatMul by a constant matrix, and Add (`passes/fuse_linear.py`)."""
 
 
 def schema(operator: str) -> Schema | None:
-    """How a key of the table is called; see `convert.rules.onnx_schemas.schema`."""
+    """Return the schema for a key of the table, as `convert.rules.onnx_schemas.schema` does."""
     return onnx_schemas.schema(operator)
 
 
@@ -39,7 +39,7 @@ onnx_op = NodeRules("PyTorch", schema=schema, runs_framework=True)
 
 
 def host(*names: str) -> Callable[[Rule], Rule]:
-    """Give a rule these inputs as they are known (`values.py`) instead of as tensors; "*" is all that follow."""
+    """Pass these inputs to a rule as host values (`values.py`) instead of tensors; "*" means all further inputs."""
 
     def mark(rule: Rule) -> Rule:
         rule.host_inputs = frozenset(names)  # type: ignore[attr-defined]
@@ -49,5 +49,5 @@ def host(*names: str) -> Callable[[Rule], Rule]:
 
 
 def host_inputs(rule: Any) -> frozenset[str]:
-    """The inputs that `host` names."""
+    """Return the inputs that `host` names."""
     return getattr(rule, "host_inputs", frozenset())

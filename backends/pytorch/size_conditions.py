@@ -1,4 +1,4 @@
-"""Conditions on sizes under which a graph holds, asked while it is captured: PyTorch keeps them as guards."""
+"""Asks during capture for the conditions on sizes under which a graph holds; PyTorch keeps them as guards."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ SYMBOLS = Arithmetic(
     functools.partial(functools.reduce, operator.or_),
     numbers=(int,),
 )
-"""For integers that may be symbols of sizes: what is asked of those would be a guard."""
+"""Functions for integers that may be symbols of sizes; Python's own would create guards."""
 
 
 def expressible(conditions: Sequence[str], inputs: Sequence[ir.Value]) -> list[str]:
-    """Those of `conditions` that are arithmetic of integers on named dims of `inputs`."""
+    """Return those conditions that are integer arithmetic on named dims of `inputs`."""
     sizes = {name: 8 for value in inputs for _, name in _named_dims(value)}
     return [text for text in conditions if _evaluated(text, sizes) is not None]
 
 
 def sizes_by_name(inputs: Sequence[ir.Value], tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
-    """The named dims of `inputs`, as those of the tensors that stand for them."""
+    """Return the sizes of the named dims of `inputs`, read from the tensors that stand for them."""
     pairs = zip(inputs, tensors, strict=True)
     return {name: tensor.shape[place] for value, tensor in pairs for place, name in _named_dims(value)}
 
 
 def equal_dims(inputs: Sequence[ir.Value]) -> list[list[tuple[int, int]]]:
-    """The dims that have one name, as the places of their inputs and their own; without names that one dim has."""
+    """Return groups of (input, axis) that share a dim name; names of a single dim are left out."""
     found: dict[str, list[tuple[int, int]]] = {}
     for at, value in enumerate(inputs):
         for place, name in _named_dims(value):
@@ -63,16 +63,16 @@ def equal_dims(inputs: Sequence[ir.Value]) -> list[list[tuple[int, int]]]:
 
 
 def require_equal(dims: Sequence[Sequence[tuple[int, int]]], tensors: Sequence[torch.Tensor]) -> None:
-    """Ask that the dims of each group are equal, which makes one symbol of theirs."""
+    """Require that the dims of each group are equal, which makes them one symbol."""
     for (at, place), *others in dims:
         for other, its in others:
             check(tensors[at].shape[place] == tensors[other].shape[its])
 
 
 def require(conditions: Sequence[str], sizes: Mapping[str, Any]) -> None:
-    """Ask for the conditions of symbols of sizes by their names, which makes guards of them.
+    """Require conditions on symbols of sizes, which become guards.
 
-    Raises `Unsupported` for sizes that do not meet them, of which examples are none.
+    Raises `Unsupported` if the example's sizes do not meet them.
     """
     for text in conditions:
         if not _evaluated(text, sizes):
@@ -80,7 +80,7 @@ def require(conditions: Sequence[str], sizes: Mapping[str, Any]) -> None:
 
 
 def expressions(conditions: Sequence[str], sizes: Mapping[str, Any]) -> list[Any]:
-    """The conditions as expressions of symbols, nothing of which is asked; without those that hold for all sizes."""
+    """Return the conditions as expressions of symbols, without creating guards; always-true ones are left out."""
     found = [_evaluated(text, sizes) for text in conditions]
     return [condition.node.expr for condition in found if isinstance(condition, torch.SymBool)]
 
@@ -92,7 +92,7 @@ def _named_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
 
 
 def _evaluated(text: str, sizes: Mapping[str, Any]) -> Any:
-    """A condition on integers or on symbols of sizes; None for one that has other names or other arithmetic."""
+    """Evaluate a condition on integers or on symbols of sizes; None if it has other names or other arithmetic."""
     try:
         return value_of(text, sizes, SYMBOLS)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arithmetic on sizes: nodes all of whose inputs are sizes or small constants are computed while capturing."""
+"""Arithmetic on sizes: nodes whose inputs are all sizes or small constants are computed during capture."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .values import Known, Sizes, host_value, objects
 Rule = Callable[..., Any]
 _MOST = 64
 _TERMS = 1000
-"""Of an expression; each operation may double it, and PyTorch goes over all of it for each guard."""
+"""Maximum size of an expression: each operation may double it, and PyTorch walks all of it for each guard."""
 
 
 def size_arithmetic(node: ir.Node, inputs: Sequence[Any]) -> Any:
-    """What a node gives where all inputs are sizes or small constants; None where it has to be emitted."""
+    """Return a node's result if all inputs are sizes or small constants; None if the node has to be emitted."""
     if node.domain not in ("", "ai.onnx") or node.op_type not in _RULES or not inputs:
         return None
     if not all(x is None or _is_host(x) for x in inputs):
@@ -33,7 +33,7 @@ def size_arithmetic(node: ir.Node, inputs: Sequence[Any]) -> Any:
 
 
 def _is_outgrown(size: Any) -> bool:
-    """Whether a size leaves 64 bits, where ONNX's numbers run over, or has an expression that nobody reasons about."""
+    """Return whether a size exceeds 64 bits, where ONNX's numbers wrap around, or its expression is too large."""
     if not isinstance(size, torch.SymInt):
         return False
     usual = size.node.hint
@@ -63,12 +63,12 @@ def _elementwise(function: Callable[[Any, Any], Any]) -> Rule:
 
 
 def _folded(function: Callable[[Any, Any], Any]) -> Rule:
-    """Of one operand or more."""
+    """Return the rule of an operator with one or more operands."""
     return lambda *xs: functools.reduce(_elementwise(function), xs)
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Rounded to zero. What is divided by is a size, or a number."""
+    """Return the quotient rounded towards zero. The divisor is a size or a number."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if isinstance(b, int) and b < 0:
@@ -81,7 +81,10 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _mod(x: Any, y: Any, fmod: int = 0) -> Any:
-    """Floored, of a positive number, in a form of which what is left of the dividend divides without a rest."""
+    """Return the floored remainder for a positive divisor, as a - a // b * b.
+
+    PyTorch can tell from this form that the dividend less the remainder is divisible.
+    """
     if fmod or not isinstance(y, Known) or not (y.array > 0).all():
         return None
     return _elementwise(lambda a, b: a - a // b * b)(x, y)
@@ -160,7 +163,10 @@ def _product(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: 
 
 
 def _equal(a: Any, b: Any) -> Any:
-    """Only where it is certain: a symbol is itself, and a size, but no difference of sizes, is not negative."""
+    """Compare for equality; None if the answer is not certain.
+
+    A symbol equals itself. A size is not negative, but a difference of sizes may be.
+    """
     x, y = np.broadcast_arrays(objects(a), objects(b))
     made = np.empty(x.shape, bool)
     for place in np.ndindex(x.shape):
@@ -177,7 +183,7 @@ def _equal(a: Any, b: Any) -> Any:
 
 
 def _logical(function: Callable[..., Any]) -> Rule:
-    """A function of numpy, of constants only."""
+    """Return the rule of a numpy function of constants only."""
 
     def rule(*xs: Any) -> Any:
         return Known(function(*(x.array for x in xs))) if all(isinstance(x, Known) for x in xs) else None
@@ -200,7 +206,7 @@ def _transpose(x: Any, perm: Sequence[int] | None = None) -> Any:
 
 
 def _repeated(function: Callable[..., Any]) -> Rule:
-    """A function of numpy that repeats elements by constants."""
+    """Return the rule of a numpy function that repeats elements a constant number of times."""
 
     def rule(x: Any, by: Any) -> Any:
         if isinstance(by, Sizes) or np.prod(by.array, dtype=np.int64) * max(objects(x).size, 1) > _MOST:

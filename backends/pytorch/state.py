@@ -1,4 +1,4 @@
-"""State as buffers: what a network keeps from call to call is no input of the artefact where its size is known."""
+"""State as buffers: a state that a network keeps between calls is no input of the artefact if its size is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from convert.errors import Unsupported
 from convert.graph.metadata import state_output
 from convert.graph.state import State
-from convert.report import Report
+from convert.outcome.report import Report
 
 from .dtypes import tensor_from
 from .network import is_free, path_of
@@ -21,7 +21,7 @@ from .network import is_free, path_of
 
 @dataclass(frozen=True)
 class Buffer:
-    """A state of the graph: its places among inputs and outputs, and the path and first content of its buffer."""
+    """A state of the graph: its positions among inputs and outputs, and the path and initial content of its buffer."""
 
     input: int
     output: int
@@ -30,10 +30,10 @@ class Buffer:
 
 
 def state_buffers(model: ir.Model, states: Sequence[State], report: Report | None = None) -> list[Buffer]:
-    """The states that are buffers, by the names that the ends of `model` have; the report says which are.
+    """Return the states that become buffers, named as the inputs and outputs of `model`; the report lists them.
 
-    A state is one where its size and its first content are known, and a buffer can have a path that tells its name.
-    A network that would be left without outputs keeps them.
+    A state becomes a buffer if its size and initial content are known, and if a buffer can have a path that shows its
+    name. States stay outputs of a network that would have no outputs otherwise.
     """
     found: list[Buffer] = []
     left: list[tuple[str, str, State]] = []
@@ -41,7 +41,7 @@ def state_buffers(model: ir.Model, states: Sequence[State], report: Report | Non
         value = model.graph.inputs[state.input]
         after = str(model.graph.outputs[state.output].name)
         place = _place(str(value.name), state.variable, [b.place for b in found])
-        # A verdict finds what a buffer holds after a call by this name.
+        # The verification finds the content of a buffer after a call by this name.
         if state.initial is None or place is None or after != state_output(str(value.name)):
             left.append((str(value.name), after, state))
         else:
@@ -70,7 +70,9 @@ def _has_one_shape(value: ir.Value) -> bool:
 
 
 def _place(name: str, variable: str, taken: Sequence[str]) -> str | None:
-    """A path that is `name` with dots for some underscores: the variable's own, else `name`; None if none may be."""
+    """Return a path that is `name` with dots for some underscores: the variable's own, else `name`; None if neither is
+    allowed.
+    """
     for path in (path_of(variable), path_of(name)):
         place = ".".join(path)
         apart = all(not f"{place}.".startswith(f"{t}.") and not f"{t}.".startswith(f"{place}.") for t in taken)
@@ -80,7 +82,7 @@ def _place(name: str, variable: str, taken: Sequence[str]) -> str | None:
 
 
 def _is_plain(part: str) -> bool:
-    """Whether code says `self.part` for an attribute that no module has."""
+    """Return whether code can write `self.part` for an attribute that no module has."""
     is_name = part.isidentifier() and not keyword.iskeyword(part) and not part.startswith("__")
     return is_name and not hasattr(_MODULE, part)
 
@@ -89,7 +91,9 @@ _MODULE = nn.Module()
 
 
 def new_content(buffer: Buffer, y: torch.Tensor) -> torch.Tensor:
-    """What a buffer holds after a call, without its gradients: those of one call end with it. Raises `Unsupported`."""
+    """Return the content of a buffer after a call, detached, so that gradients stop at the call. Raises
+    `Unsupported`.
+    """
     if list(y.shape) != list(buffer.initial.shape) or y.dtype != buffer.initial.dtype:
         shown = f"{list(buffer.initial.shape)} before a call and {list(y.shape)} after it"
         raise Unsupported(f"the state {buffer.place!r} is {shown}")

@@ -1,9 +1,9 @@
-"""The private parts of PyTorch that this package uses, by names that say what they are.
+"""The private parts of PyTorch that this package uses, under names that describe them.
 
-No other module of the package imports or names a private part: what a new release of PyTorch moves is moved here.
-`tests/backends/pytorch/test_torch_internals.py` holds the wall. Private means `torch._x`, names that begin with `_` in
-a public module, private attributes of PyTorch's objects, and `torch.fx.experimental`, which promises nothing. Where
-nothing else is said, a name is there in 2.13 and 2.14.
+No other module of the package imports or names a private part, so changes for a new PyTorch release are made here.
+`tests/backends/pytorch/test_torch_internals.py` checks this. Private means `torch._x`, names that begin with `_` in a
+public module, private attributes of PyTorch's objects, and `torch.fx.experimental`, which has no stability promise.
+Unless noted, a name exists in PyTorch 2.10 to 2.14.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch._decomp.decompositions
 import torch._dispatch.python
+import torch._meta_registrations
 import torch._ops
 import torch._subclasses.fake_impls
 import torch._subclasses.fake_tensor
@@ -23,113 +24,127 @@ import torch.utils._pytree
 import torch.utils._sympy.value_ranges
 from torch import _C, Tensor, nn
 from torch.fx.experimental import _config, symbolic_shapes
+from torch.torch_version import TorchVersion
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 DispatchKey = _C.DispatchKey
-"""Which of an operator's kernels: torch.library takes the names of keys, the tables of kernels hold the keys."""
+"""Keys of an operator's kernels: torch.library takes the names of keys, the kernel tables have the keys."""
 
 OpOverload = torch._ops.OpOverload
-"""The class of `torch.ops.aten.add.Tensor`, by which a target of a captured program is told: no public name has it."""
+"""The class of `torch.ops.aten.add.Tensor`, which identifies call targets in a captured program; it has no public
+name.
+"""
 
 DisableTorchFunction = _C.DisableTorchFunction
-"""Inside, tensors tell no mode and no subclass of a call; torch.overrides has no public name for it."""
+"""Context in which modes and subclasses do not see calls of tensors; torch.overrides has no public name for it."""
 
 PyTorchFileReader = _C.PyTorchFileReader
-"""Reads the records of an archive, as torch.jit.load does; torch.package has another format."""
+"""Reader for the records of an archive, as torch.jit.load uses it; torch.package has another format."""
 
 PyTorchFileWriter = _C.PyTorchFileWriter
-"""Writes the records of an archive."""
+"""Writer for the records of an archive."""
 
 matmul = torch._decomp.decompositions.matmul
-"""The matrix product, made of the operators that PyTorch takes it apart into."""
+"""The matrix product, composed of the operators that PyTorch decomposes it into."""
 
 enable_python_dispatcher = torch._dispatch.python.enable_python_dispatcher
-"""Has an operator's Python kernels called, as torch.export does."""
+"""Enables the Python kernels of an operator, as torch.export does."""
 
 convolution_without_content = torch._subclasses.fake_impls.conv
-"""What a convolution gives for tensors without content."""
+"""Shape function of convolutions for tensors without content."""
 
 shape_functions = torch._subclasses.fake_impls.op_implementations_dict
-"""What operators give for tensors without content: torch.library refuses a second function for PyTorch's own."""
+"""Shape functions of operators for tensors without content: torch.library rejects a second function for an operator of
+PyTorch.
+"""
 
 FakeTensorMode = torch._subclasses.fake_tensor.FakeTensorMode
-"""Inside, tensors have no content. PyTorch's documentation shows it, and has no public name for it."""
+"""Mode in which tensors have no content. PyTorch's documentation shows it, but it has no public name."""
 
 pytree = torch.utils._pytree
-"""Takes containers apart. The public torch.utils.pytree may be another implementation than torch.export's."""
+"""Flattens containers. The public torch.utils.pytree may be another implementation than torch.export's."""
 
 ShapeEnv = symbolic_shapes.ShapeEnv
-"""The sizes of a capture as symbols, with what is known of them. No public name has any of these."""
+"""The sizes of a capture as symbols, with what is known of them. None of these has a public name."""
 
 TLS = symbolic_shapes.TLS
-"""Says whether guards are left out at the moment."""
+"""Holds whether guards are suppressed at the moment."""
 
 DimDynamic = symbolic_shapes.DimDynamic
-"""How a size is to be treated."""
+"""How a size is treated during capture."""
 
 GuardOnDataDependentSymNode = symbolic_shapes.GuardOnDataDependentSymNode
-"""What is raised where a program decides on data."""
+"""Raised if a program depends on data."""
 
 is_concrete_int = symbolic_shapes.is_concrete_int
-"""Whether a size is a number."""
+"""Return whether a size is a number."""
+
+guard_or_false = symbolic_shapes.guard_or_false
+"""Return whether a condition on sizes holds: for the example, with a guard, or for all sizes if there is none."""
 
 statically_known_true = symbolic_shapes.statically_known_true
-"""Whether a condition on sizes holds for all; it makes no guard."""
+"""Return whether a condition holds for all sizes; creates no guard."""
 
 ValueRanges = torch.utils._sympy.value_ranges.ValueRanges
 """The bounds of a symbol."""
 
 check: Callable[..., None] = torch._check
-"""States a fact about sizes, to which a capture holds the program; torch.export's documentation asks for it."""
+"""States a fact about sizes, which the program then asserts; torch.export's documentation recommends it."""
 
 assert_true: Callable[..., None] = torch._assert
 """An assertion that TorchScript keeps."""
 
 softmax: Callable[..., Tensor] = torch._softmax
-"""The operator below `torch.softmax`, which has that one's kernel and no decomposition."""
+"""The operator below `torch.softmax`, with the same kernel and no decomposition."""
 
 log_softmax: Callable[..., Tensor] = torch._log_softmax
 """The operator below `torch.log_softmax`."""
 
 LOGGERS = ("torch", "torch.export", "torch._export", "torch.fx", "torch._subclasses.fake_tensor")
-"""The loggers that speak while a program is captured or saved."""
+"""The loggers that write while a program is captured or saved."""
 
 CONVOLUTION_CHOICES = ((_C, "_select_conv_backend"), (_C, "_conv_determine_backend_memory_format"))
-"""The functions that choose a kernel for a convolution, and a layout for its result."""
+"""The functions that choose a kernel for a convolution, and the layout of its result."""
+
+LEAVES_SLICES_OPEN = TorchVersion(torch.__version__) < "2.12"
+"""Whether PyTorch makes the length of a slice such as `x[1:-1]` an unknown number."""
+
+POOL_DIVISION = (torch._meta_registrations, "div_rtn")
+"""The function that divides the sizes of pools; up to PyTorch 2.12 it asks whether there is a remainder."""
 
 EXAMPLE_QUESTIONS = (
     symbolic_shapes,
     "has_guarding_hint" if hasattr(symbolic_shapes, "has_guarding_hint") else "has_hint",
 )
-"""The function that says whether a size has the number of an example, as PyTorch 2.10 and newer ones call it."""
+"""The function that returns whether a size has an example's number, as named in PyTorch 2.10 and later."""
 
 
 class Sizes(ShapeEnv):
-    """Sizes as symbols that report what is asked of them: `on_guard` is called before a guard is logged."""
+    """Sizes as symbols that report guards: `on_guard` is called before a guard is logged."""
 
     def on_guard(self, prefix: str, guard: Any) -> None:
-        """Take note of a guard; `prefix` says how PyTorch came to it."""
+        """Called for each guard; `prefix` describes how PyTorch arrived at it."""
 
     def _log_guard(self, prefix: str, g: Any, forcing_spec: bool) -> None:
         self.on_guard(prefix, g)
         super()._log_guard(prefix, g, forcing_spec=forcing_spec)
 
     def suppresses_guards(self) -> bool:
-        """Whether guards are left out at the moment."""
+        """Return whether guards are suppressed at the moment."""
         return self._suppress_guards_tls()
 
 
 class KernelTable(NamedTuple):
-    """The Python kernels of an operator by key, and what was looked up in them before."""
+    """The Python kernels of an operator by key, and the cache of lookups in them."""
 
     kernels: dict[Any, Callable[..., Any]]
     looked_up: Any
 
 
 def kernel_table(operator: OpOverload) -> KernelTable:
-    """Return the tables in which an operator finds its kernel: torch.library can add one, not take it away again."""
+    """Return the tables in which an operator finds its kernels: torch.library can add a kernel but not remove it."""
     return KernelTable(operator.py_kernels, operator._dispatch_cache)
 
 
@@ -139,12 +154,12 @@ def kernel_caller(operator: OpOverload) -> Callable[..., Any]:
 
 
 def schema_of(operator: OpOverload) -> Any:
-    """Return the schema of an operator's overload: torch.library has none to ask for."""
+    """Return the schema of an operator's overload; torch.library does not give it."""
     return operator._schema
 
 
 def own_parts(module: nn.Module) -> dict[str, nn.Module | None]:
-    """Return the table of a module's parts, by name."""
+    """Return the table of a module's submodules, by name."""
     return module._modules
 
 
@@ -159,7 +174,7 @@ def set_guard_texts(program: ExportedProgram, texts: list[str]) -> None:
 
 
 def without_examples() -> Any:
-    """Return a context in which no capture takes a size for the number of its example, such as 1 for a batch."""
+    """Return a context in which no capture specializes a size to its example, such as 1 for a batch."""
     return _config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
 
 
@@ -173,17 +188,17 @@ def import_compiler() -> ModuleType:
 
 
 def capture_error() -> type[Exception]:
-    """Return the class of what torch.export raises about the program of a user."""
+    """Return the class of errors that torch.export raises about a user's program."""
     found: type[Exception] = import_compiler().exc.UserError
     return found
 
 
 def save_error() -> type[Exception]:
-    """Return the class of what torch.export.save raises for a program that it cannot write."""
+    """Return the class of errors that torch.export.save raises for a program that it cannot write."""
     found: type[Exception] = importlib.import_module("torch._export.serde.serialize").SerializeError
     return found
 
 
 def source_of_no_input(name: str) -> Any:
-    """Return where a symbol comes from that is the size of no input."""
+    """Return the source of a symbol that is the size of no input."""
     return importlib.import_module("torch._dynamo.source").ConstantSource(name)

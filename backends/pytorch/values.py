@@ -1,7 +1,7 @@
-"""What rules meet besides tensors: constants whose content is known, and integers made of sizes.
+"""Values besides tensors that rules meet: constants with known content, and integers made of sizes.
 
-ONNX computes shapes with tensors (Shape, Gather, Concat, Reshape). Here such numbers stay Python's, sizes that are not
-known PyTorch's symbols, until a rule needs a tensor of them: else capture could not tell a size from data.
+ONNX computes shapes with tensors (Shape, Gather, Concat, Reshape). Here such numbers stay Python ints, and unknown
+sizes stay PyTorch's symbols, until a rule needs a tensor. Otherwise capture could not tell a size from data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Integers of which some are symbols: an array of objects, and the dtype that they have in the graph."""
+    """Integers of which some are symbols: an array of objects, and their dtype in the graph."""
 
     array: np.ndarray
     dtype: np.dtype
@@ -38,7 +38,7 @@ class Sizes:
 
 
 def host_value(content: np.ndarray, dtype: Any) -> Known | Sizes:
-    """A constant where all elements of an array of objects are numbers, else sizes."""
+    """Return a constant if all elements of an object array are numbers, else sizes."""
     plain = [_plain(x) for x in content.ravel()]
     flat = [_wrapped(x, np.dtype(dtype)) if isinstance(x, (int, bool)) else x for x in plain]
     if all(isinstance(x, (int, bool)) for x in flat):
@@ -49,7 +49,7 @@ def host_value(content: np.ndarray, dtype: Any) -> Known | Sizes:
 
 
 def _wrapped(x: int, dtype: np.dtype) -> int:
-    """A number beyond the range of an integer dtype as the machine has it: the least divided by −1 is itself."""
+    """Return a number wrapped to the range of an integer dtype: the least one divided by −1 gives itself."""
     if dtype.kind not in "iu":
         return x
     least, bits = np.iinfo(dtype).min, np.iinfo(dtype).bits
@@ -57,19 +57,19 @@ def _wrapped(x: int, dtype: np.dtype) -> int:
 
 
 def objects(x: Known | Sizes) -> np.ndarray:
-    """The elements as an array of objects: ints and symbols."""
+    """Return the elements as an array of objects: ints and symbols."""
     return x.array.astype(object) if isinstance(x, Known) else x.array
 
 
 def sizes_of(dims: Any) -> Known | Sizes:
-    """A vector of dims as a value of int64."""
+    """Return a vector of dims as an int64 value."""
     found = np.empty(len(dims), object)
     found[:] = list(dims)
     return host_value(found, np.int64)
 
 
 def _plain(x: Any) -> Any:
-    """A symbol that is a number after all as that number."""
+    """Return a symbol that has become a number as that number."""
     if isinstance(x, torch.SymInt):
         return int(x) if x.node.is_constant() else x
     return x if isinstance(x, bool) else int(x)

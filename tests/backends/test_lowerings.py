@@ -13,8 +13,8 @@ import convert
 from convert import plugin
 from convert.errors import Unsupported
 from convert.legalize.table import LEARNERS, LOWERINGS
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.backends.tensorflow.ops.onnx_cases import Const
 from tests.backends.tensorflow.ops.support import assert_same, expected, feeds_of
 from tests.support.cases import Case
@@ -35,12 +35,12 @@ REFUSED: dict[tuple[str, str], str] = {
 
 
 def test_every_lowering_has_a_case() -> None:
-    """Mod of floats with fmod=0 came in opset 28, and has its tests there."""
+    """Mod of floats with fmod=0 came in opset 28 and has its own tests."""
     assert {row.operator for row, _ in ROWS} == set(LOWERINGS) - set(LEARNERS) - {"Mod"}
 
 
 def test_no_lowering_leads_back_to_its_operator() -> None:
-    """Recurrent layers and others keep theirs, without the attribute that the lowering is for."""
+    """Recurrent layers and some others keep the operator, but without the attribute that the lowering removes."""
     kept = {"ArgMax", "ArgMin", "GRU", "LSTM", "Mod", "RNN", "ScatterElements", "ScatterND"}
     assert {row.operator for row, model in ROWS if row.operator in {n.op_type for n in model.graph.node}} <= kept
 
@@ -54,7 +54,9 @@ def test_onnx_computes_the_same(row: int) -> None:
 
 
 def by_onnx(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """By onnxruntime; it keeps float32 between operators of halves, which ONNX's evaluator computes."""
+    """Return onnxruntime's outputs, which keep float32 between half-precision operators, or those of ONNX's
+    evaluator.
+    """
     import onnxruntime
     from onnx.reference import ReferenceEvaluator
 
@@ -91,13 +93,13 @@ def test_every_target_computes_the_same(form: str, tmp_path: Path) -> None:
 def by_target(
     form: str, rows: Sequence[tuple[Case, onnx.ModelProto]], opset: int, folder: Path
 ) -> list[list[np.ndarray]]:
-    """The outputs of each row, all of which are one artefact."""
+    """Return the outputs of each row; all rows are in one artefact."""
     folder.mkdir()
     members = [(i, model) for i, (_, model) in enumerate(rows)]
     path = folder / f"all.{SUFFIXES[form]}"
     convert.convert(merged(members, opset), form, path, verify=False)
     feeds = {f"c{i}_{name}": x for i, (row, _) in enumerate(rows) for name, x in feeds_of(row).items()}
-    if form == "caffe2":  # by the executor, where there is no Caffe2
+    if form == "caffe2":  # by the executor, if there is no Caffe2
         runner = plugin.runner_for("caffe2")
         assert runner is not None
         (outputs,) = runner.run(Source("caffe2", path), [feeds], precision="float32", options=Options())
@@ -108,7 +110,7 @@ def by_target(
 
 @pytest.mark.parametrize(("form", "operator"), REFUSED)
 def test_refusals(form: str, operator: str, tmp_path: Path) -> None:
-    """Each of the table is refused for some row still, by the reason that it gives."""
+    """Each refusal in the table still occurs for some row, with the reason in the table."""
     reasons = ""
     for i, (row, model) in enumerate(ROWS):
         if row.operator == operator and _is_plain(row) and _computes_sizes(row):

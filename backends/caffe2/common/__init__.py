@@ -1,1 +1,1 @@
-"""What several rules of the Caffe2 backend share: dtypes, shapes, indices, padding, windows, loops."""
+"""Helpers that several rules of the Caffe2 backend share: dtypes, shapes, indices, padding, windows, loops."""

@@ -1,4 +1,4 @@
-"""Transposed convolutions as convolutions: zeros between the cells of the input, and the kernel turned round."""
+"""Transposed convolutions as convolutions: zeros between the input elements, and a flipped kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .windows import Window
 def transpose_by_convolution(
     net: Net, x: Blob, w: Blob, b: Blob | None, made: Window, extra: list[int], group: int
 ) -> Blob:
-    """Any rank, dilation and pads. The kernel, [in, out / group, …], may be computed at run time."""
+    """Return a transposed convolution of any rank, dilation and pads. The kernel, [in, out / group, …], may be
+    computed.
+    """
     n = made.rank
     for i in range(n):
         x = _insert_zeros(net, x, 2 + i, made.strides[i])
@@ -32,7 +34,7 @@ def transpose_by_convolution(
 
 
 def _insert_zeros(net: Net, x: Blob, axis: int, stride: int) -> Blob:
-    """`stride` − 1 zeros between the cells along an axis, by a new dim that joins it."""
+    """Insert `stride` − 1 zeros between the elements along an axis, by a new dim that is merged into it."""
     if stride == 1:
         return x
     size, rank = net.shape(x)[axis], net.rank(x)
@@ -46,12 +48,12 @@ def _insert_zeros(net: Net, x: Blob, axis: int, stride: int) -> Blob:
         raise Unsupported("a transposed convolution of this kind over dims that are not fixed")
     target = [0 if i < axis else d if isinstance(d, int) else -1 for i, d in enumerate(shape)]
     joined = net.facts(net.Reshape(wide, shape=target, outputs=2)[0], x.dtype, shape)
-    # The last cell has no gap after it.
+    # The last element is followed by no zeros.
     return slice_axis(net, joined, axis, 0, -stride)
 
 
 def _flip_kernel(net: Net, w: Blob, group: int) -> Blob:
-    """[in, out / group, …] as [out, in / group, …] with every spatial axis turned round."""
+    """Return [in, out / group, …] as [out, in / group, …] with every spatial axis flipped."""
     sizes = [d for d in net.shape(w) if isinstance(d, int)]
     if len(sizes) < net.rank(w):
         raise Unsupported("a transposed convolution with a kernel whose size is not fixed")

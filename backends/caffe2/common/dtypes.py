@@ -1,4 +1,4 @@
-"""Which element types Caffe2 has, which of them its kernels take, and how a value is brought into and out of one."""
+"""The dtypes that Caffe2 and its kernels support, and casts into and out of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOAT = (F.FLOAT,)
 ARITHMETIC = (F.FLOAT, F.DOUBLE, F.INT32, F.INT64)
 COMPARED = (*ARITHMETIC, F.BOOL)
 
-# For each dtype those that hold all of its values exactly, itself first.
+# For each dtype, the dtypes that hold all of its values exactly, itself first.
 _SMALL_INTEGER = (F.INT32, F.INT64, F.FLOAT, F.DOUBLE)
 _HOLDS = {
     F.FLOAT: (F.FLOAT, F.DOUBLE),
@@ -36,7 +36,7 @@ _HOLDS = {
 
 
 def cast(net: Net, x: Blob, dtype: ir.DataType) -> Blob:
-    """`x` as `dtype`; float16 goes through float32, which has operators of its own for the way there and back."""
+    """Return `x` as `dtype`. float16 is cast by way of float32, with Caffe2's own operators for both directions."""
     if x.dtype == dtype:
         return x
     if dtype not in NUMBERS:
@@ -52,7 +52,9 @@ def cast(net: Net, x: Blob, dtype: ir.DataType) -> Blob:
 
 
 def widen(net: Net, x: Blob, kernels: Iterable[ir.DataType] = ARITHMETIC) -> Blob:
-    """`x` in a dtype among `kernels` that holds all of its values exactly. Raises `Unsupported` if there is none."""
+    """Return `x` in one of the dtypes `kernels` that holds all of its values exactly. Raises `Unsupported` if there is
+    none.
+    """
     for dtype in _HOLDS[x.dtype]:
         if dtype in kernels:
             return cast(net, x, dtype)

@@ -1,4 +1,4 @@
-"""Coordinates as indices into the flat tensor, where dims are fixed."""
+"""Coordinates as indices into the flat tensor, for static dims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shapes import dim, reshape_fixed
 
 
 def fixed_dims(net: Net, x: Blob, what: str) -> list[int]:
-    """The dims of `x`. Raises `Unsupported` naming `what` wants them where some are not fixed."""
+    """Return the dims of `x`. Raises `Unsupported`, naming what needs them, if some dims are not static."""
     sizes = [d for d in net.shape(x) if isinstance(d, int)]
     if len(sizes) < net.rank(x):
         raise Unsupported(f"{what} with dims that are not fixed")
@@ -24,7 +24,7 @@ def fixed_dims(net: Net, x: Blob, what: str) -> list[int]:
 
 
 def flatten_to_vector(net: Net, x: Blob) -> Blob:
-    """`x` as a vector."""
+    """Return `x` as a vector."""
     if net.rank(x) == 1:
         return x
     size = int(np.prod(fixed_dims(net, x, "a flat index")))
@@ -32,7 +32,7 @@ def flatten_to_vector(net: Net, x: Blob) -> Blob:
 
 
 def wrap_negative(net: Net, x: Blob, indices: Blob, axis: int) -> Blob:
-    """Indices along an axis of `x`, with negative ones counted from the end."""
+    """Return indices along an axis of `x`; negative ones count from the end."""
     content = net.static(indices)
     size = net.shape(x)[axis]
     if content is not None and (np.all(content >= 0) or isinstance(size, int)):
@@ -45,12 +45,15 @@ def wrap_negative(net: Net, x: Blob, indices: Blob, axis: int) -> Blob:
 
 
 def strides_of(shape: Sequence[int]) -> list[int]:
-    """How many cells of the flat tensor one step along each axis is."""
+    """Return, for each axis, the distance in the flat tensor between neighbours along that axis."""
     return [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
 
 
 def linear_elements(net: Net, indices: Blob, shape: Sequence[int], places: Sequence[int], axis: int) -> Blob:
-    """Flat indices of cells that have their own coordinates but for `axis`, where `indices` (of dims `places`) tell."""
+    """Return flat indices of elements: `indices` along `axis`, and the element's own coordinates along the other axes.
+
+    `places` are the dims of `indices`.
+    """
     strides = strides_of(shape)
     grid = np.indices(places)
     others = sum((grid[i] * s for i, s in enumerate(strides) if i != axis), np.zeros(places, np.int64))
@@ -59,9 +62,9 @@ def linear_elements(net: Net, indices: Blob, shape: Sequence[int], places: Seque
 
 
 def linear_nd(net: Net, indices: Blob, shape: Sequence[int], places: Sequence[int], batch: int) -> Blob:
-    """Flat indices of the slices that coordinates in the last dim of `indices` name, after `batch` dims in common.
+    """Return flat indices of the slices at the coordinates in the last dim of `indices`, after `batch` common dims.
 
-    They count in the tensor whose first dims, batch and indexed ones, are flattened into one.
+    The indices refer to the tensor whose first dims (batch and indexed ones) are flattened into one.
     """
     depth = places[-1]
     indexed = shape[batch : batch + depth]

@@ -1,4 +1,4 @@
-"""Caffe2's While: a net that is run in the same workspace again and again, and overwrites what it carries along."""
+"""Caffe2's While: a net that runs repeatedly in the same workspace and overwrites the loop-carried blobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..net import Net, Op
 from .dtypes import NUMBERS, cast
 
 _LARGEST = 4000
-"""Up to so many operators of the graph, a loop of a known number of steps is written out: it runs faster so."""
+"""Maximum number of graph operators to which a loop with a known trip count is unrolled, which runs faster."""
 
 Step = Callable[[Net, Blob, Sequence[Blob]], "tuple[Blob | None, list[Blob]]"]
 
 
 @dataclass(frozen=True)
 class SubgraphEmitter:
-    """A subgraph: `body(net, *inputs)` emits its nodes to `net` and gives its outputs."""
+    """A subgraph: `body(net, *inputs)` emits its nodes to `net` and returns its outputs."""
 
     graph: ir.Graph
     emit: Callable[..., list[Any]]
@@ -33,7 +33,7 @@ class SubgraphEmitter:
 
 
 def should_unroll(graph: ir.Graph, count: int) -> bool:
-    """Whether a body is to be written out so many times."""
+    """Return whether to unroll a body this many times."""
     return count * max(len(graph), 1) <= _LARGEST
 
 
@@ -45,9 +45,10 @@ def while_loop(
     shapes: Sequence[tuple[Dim, ...] | None],
     step: Step,
 ) -> list[Blob]:
-    """The carried values after the loop; `step(net, i, values)` gives whether to go on (None: always) and new values.
+    """Return the carried values after a loop. `step(net, i, values)` returns a condition (None: always true) and new
+    values.
 
-    `shapes` hold of the carried values in every step, as far as they are known.
+    `shapes` are the known dims of the carried values, which are the same in every iteration.
     """
     states = [_copy_state(net, x, shape) for x, shape in zip(carried, shapes, strict=True)]
     zero, one = net.const(np.array([0], np.int64)), net.const(np.array([1], np.int64))
@@ -58,7 +59,7 @@ def while_loop(
     body = net.body()
     index = body.facts(body.Reshape(i, shape=[], outputs=2)[0], ir.DataType.INT64, ())
     more, made = step(body, index, states)
-    # A new value may be another's old one: none is overwritten before all are there.
+    # A new value may be the old value of another variable: compute all of them before any is overwritten.
     made = [body.facts(body.Copy(x), x.dtype, x.shape) if x in states else x for x in made]
     following = body.Add(i, one)
     goes_on = body.const(np.array([True])) if more is None else _scalar_to_vector(body, more)
@@ -71,7 +72,7 @@ def while_loop(
 
 
 def empty_rows(net: Net, value: ir.Value) -> Blob:
-    """No rows of what a body gives as `value` in each step."""
+    """Return zero rows of the body output `value`."""
     dims = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
     if dims is None or None in dims or value.dtype is None:
         raise Unsupported("a loop that collects tensors whose size is not fixed")
@@ -81,7 +82,7 @@ def empty_rows(net: Net, value: ir.Value) -> Blob:
 
 
 def append_row(net: Net, rows: Blob, row: Blob) -> Blob:
-    """`rows` and one more."""
+    """Return `rows` with one more row."""
     single = net.ExpandDims(row, dims=[0])
     return net.facts(net.op("Concat", [rows, single], axis=0, outputs=2)[0], row.dtype, (None, *net.shape(row)))
 
@@ -91,7 +92,7 @@ def _zero(dtype: ir.DataType) -> float | int:
 
 
 def _scalar_to_vector(net: Net, x: Blob) -> Blob:
-    """A scalar as a vector of one element, as all of a loop's own numbers are."""
+    """Return a scalar as a vector of one element; all numbers of a loop have this form."""
     if x.shape == (1,):
         return x
     content = x.content
@@ -101,7 +102,7 @@ def _scalar_to_vector(net: Net, x: Blob) -> Blob:
 
 
 def _copy_state(net: Net, x: Blob, shape: tuple[Dim, ...] | None) -> Blob:
-    """A copy of a value's start, which the loop overwrites."""
+    """Return a copy of a value's initial content, which the loop overwrites."""
     copy: Blob = net.Copy(x)
     copy.dtype, copy.shape = x.dtype, shape
     return copy

@@ -1,4 +1,4 @@
-"""Pads of any rank, along any axis, of a size that may be dynamic: slices joined to the tensor."""
+"""Padding of any rank, along any axis of static or dynamic size, by slices concatenated to the tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TO_THE_END = -1  # Caffe2's Slice: a negative end e means size + e + 1
 
 
 def slice_axis(net: Net, x: Blob, axis: int, start: int, end: int) -> Blob:
-    """`x[start:end]` along one axis, in Caffe2's terms: −1 as `end` is the end, −2 the last cell."""
+    """Return `x[start:end]` along one axis, with Caffe2's meaning of `end`: −1 is the end, −2 the last element."""
     rank = net.rank(x)
     starts, ends = [0] * rank, [_TO_THE_END] * rank
     starts[axis], ends[axis] = start, end
@@ -32,7 +32,7 @@ def slice_axis(net: Net, x: Blob, axis: int, start: int, end: int) -> Blob:
 
 
 def crop(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
-    """Cut off as many cells as the negative entries of `pads` say (ONNX order: all beginnings, all ends)."""
+    """Crop as many elements as the negative entries of `pads` say (ONNX order: all beginnings, then all ends)."""
     n = len(pads) // 2
     for axis in range(n):
         begin, end = -min(0, pads[axis]), -min(0, pads[n + axis])
@@ -42,7 +42,7 @@ def crop(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
 
 
 def pad_constant(net: Net, x: Blob, pads: Sequence[int], value: float) -> Blob:
-    """`x` with `value` around it."""
+    """Return `x` with `value` around it."""
     n = len(pads) // 2
     for axis in range(n):
         begin, end = max(0, pads[axis]), max(0, pads[n + axis])
@@ -59,14 +59,16 @@ def pad_constant(net: Net, x: Blob, pads: Sequence[int], value: float) -> Blob:
 
 
 def _filled(net: Net, x: Blob, axis: int, count: int, value: float) -> Blob:
-    """`value` in the shape of `x` but for `axis`, which may have no cell that could be repeated."""
+    """Return `value` in the shape of `x` except along `axis`; `x` may be empty there, so there may be no element to
+    repeat.
+    """
     sizes = [net.const(np.array([count])) if i == axis else dim(net, x, i) for i in range(net.rank(x))]
     shape = [count if i == axis else d for i, d in enumerate(net.shape(x))]
     return fill(net, concat(net, sizes), shape, value, x.dtype)
 
 
 def pad_edge(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
-    """`x` with its first and last cells repeated around it."""
+    """Return `x` with its first and last elements repeated around it."""
     n = len(pads) // 2
     for axis in range(n):
         begin, end = max(0, pads[axis]), max(0, pads[n + axis])
@@ -77,7 +79,7 @@ def pad_edge(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
 
 
 def pad_by_gather(net: Net, x: Blob, pads: Sequence[int], mode: str) -> Blob:
-    """`x` with its mirror image (`reflect`) or repetition (`wrap`) around it, where the padded axes are static."""
+    """Return `x` with its mirror image (`reflect`) or repetition (`wrap`) around it; padded axes must be static."""
     n = len(pads) // 2
     for axis in range(n):
         begin, end = max(0, pads[axis]), max(0, pads[n + axis])
@@ -93,7 +95,7 @@ def pad_by_gather(net: Net, x: Blob, pads: Sequence[int], mode: str) -> Blob:
 
 
 def _repeat_edge(net: Net, edge: Blob, axis: int, times: int) -> list[Blob]:
-    """`edge`, of size 1 along `axis`, so often; by Tile where that takes fewer operators."""
+    """Return `times` copies of `edge`, of size 1 along `axis`; Tile is used if that takes fewer operators."""
     if times <= 2:
         return [edge] * times
     wide = widen(net, edge, (ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.DOUBLE))

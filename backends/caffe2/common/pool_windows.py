@@ -1,4 +1,4 @@
-"""Windows as a dim of their own, for pools that Caffe2's kernels do not do: dilated ones, other norms, indices."""
+"""Windows as a separate dim, for pools that Caffe2's kernels lack: dilated ones, other norms, indices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .windows import Window
 
 
 class Taps(NamedTuple):
-    """`cells` is [batch, channels, windows, taps]; `inside` tells which taps [windows, taps] are in the input.
+    """`cells` is [batch, channels, windows, taps]; `inside` [windows, taps] says which taps are inside the input.
 
-    `places` are the taps' flat indices into the input's spatial dims; `sizes` are those of the output.
+    `places` are the flat indices of the taps in the input's spatial dims; `sizes` are the spatial dims of the output.
     """
 
     cells: Blob
@@ -29,7 +29,7 @@ class Taps(NamedTuple):
 
 
 def gather_taps(net: Net, x: Blob, made: Window, filling: float, counts: list[int]) -> Taps:
-    """The cells of every window: one gather for each spatial axis, of an input padded with `filling`.
+    """Return the elements of every window, by one gather per spatial axis of an input padded with `filling`.
 
     `counts` are the numbers of windows along the axes.
     """
@@ -62,7 +62,7 @@ def _spatial_dims(net: Net, x: Blob) -> list[int]:
 
 
 def _tap_positions(grids: list[np.ndarray], sizes: list[int], made: Window) -> tuple[np.ndarray, np.ndarray]:
-    """Of each tap [windows, taps]: whether it lies inside, and its flat index."""
+    """Return for each tap [windows, taps] whether it is inside the input, and its flat index."""
     inside, places = np.ones([1, 1], bool), np.zeros([1, 1], np.int64)
     for i, grid in enumerate(grids):
         cell = grid.T - made.pads[i]  # [windows, taps] along this axis
@@ -75,6 +75,6 @@ def _tap_positions(grids: list[np.ndarray], sizes: list[int], made: Window) -> t
 
 
 def restore_spatial(net: Net, y: Blob, found: Taps, dtype: ir.DataType) -> Blob:
-    """[batch, channels, windows] with the output's spatial dims."""
+    """Return [batch, channels, windows] with the output's spatial dims."""
     shape = [*net.shape(found.cells)[:2], *found.sizes]
     return net.facts(net.Reshape(y, shape=[0, 0, *found.sizes], outputs=2)[0], dtype, shape)

@@ -1,4 +1,4 @@
-"""Random numbers: Caffe2 fills tensors with them, from a generator of its own, so that a node's seed says nothing."""
+"""Random numbers: Caffe2 fills tensors from its own generator, so the seed of a node has no effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .shapes import dims
 
 
 def random_fill(net: Net, operator: str, shape: Blob, args: dict[str, Any], like: Blob | None = None) -> Blob:
-    """Float32 numbers by `UniformFill` or `GaussianFill` in the dims of the int64 vector `shape`."""
+    """Return float32 numbers of `UniformFill` or `GaussianFill` with the dims in the int64 vector `shape`."""
     facts = None if like is None else like.shape
     if facts is None and shape.content is not None:
         facts = tuple(int(d) for d in shape.content.numpy())
@@ -21,12 +21,14 @@ def random_fill(net: Net, operator: str, shape: Blob, args: dict[str, Any], like
 
 
 def uniform_like(net: Net, x: Blob) -> Blob:
-    """Numbers from 0 to 1 in the shape of `x`."""
+    """Return numbers from 0 to 1 in the shape of `x`."""
     return random_fill(net, "UniformFill", dims(net, x), {"min": 0.0, "max": 1.0}, x)
 
 
 def apply_dropout(net: Net, x: Blob, share: float) -> list[Blob]:
-    """`x` with so large a share of its elements 0 and the others scaled up, and which were kept."""
+    """Return `x` with the fraction `share` of its elements set to 0 and the others scaled up, and the mask of those
+    kept.
+    """
     kept = net.facts(net.GE(uniform_like(net, x), net.const(share)), ir.DataType.BOOL, x.shape)
     wide = widen(net, x, FLOAT)
     mask = net.facts(net.Cast(kept, to=NUMBERS[FLOAT[0]]), FLOAT[0], x.shape)

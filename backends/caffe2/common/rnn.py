@@ -1,4 +1,4 @@
-"""Recurrent layers apart from their cells: directions, lengths, layouts, activation functions."""
+"""What recurrent layers share apart from their cells: directions, lengths, layouts, activation functions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from .loops import while_loop
 from .shapes import broadcast, concat, dim, reshape_fixed
 
 _LONGEST = 64
-"""Sequences of a fixed length up to this are written out."""
+"""Maximum fixed sequence length that is unrolled."""
 
 Cell = Callable[[Net, Blob, Sequence[Blob]], list[Blob]]
-"""`cell(net, x, states)`: the new states from what the input gives the gates in this step, and from the old states."""
+"""`cell(net, x, states)` returns the new states. `x` is the input's contribution to the gates in this step."""
 Function = Callable[[Net, Blob], Blob]
 
 
 @dataclass(frozen=True)
 class DirectionWeights:
-    """Those of one direction, gates in one matrix: `input` [gates·hidden, size], `recurrent` [gates·hidden, hidden].
+    """The weights of one direction, gates in one matrix: `input` [gates·hidden, size], `recurrent` [gates·hidden,
+    hidden].
 
-    The input's bias holds the recurrent one as well, unless a cell adds them in different places.
+    The input's bias includes the recurrent one, unless a cell adds them in different places.
     """
 
     hidden: int
@@ -40,12 +41,12 @@ class DirectionWeights:
     recurrent_bias: Blob
 
     def peepholes(self, net: Net, p: Blob, direction: int) -> list[Blob]:
-        """Those of the input, output and forget gate."""
+        """Return the peephole weights of the input, output and forget gate."""
         one = row(net, widen(net, p, FLOAT), direction)
         return [slice_rows(net, one, i * self.hidden, (i + 1) * self.hidden) for i in range(3)]
 
     def split(self, net: Net, first: int) -> list[tuple[Blob, Blob]]:
-        """Recurrent weights and biases of the first gates and of the rest."""
+        """Return recurrent weights and biases, split into the `first` gates and the rest."""
         at, end = first * self.hidden, self.gates * self.hidden
         return [
             (slice_rows(net, self.recurrent, a, b), slice_rows(net, self.recurrent_bias, a, b))
@@ -54,7 +55,7 @@ class DirectionWeights:
 
 
 def weights_of(net: Net, w: Blob, r: Blob, b: Blob | None, direction: int, gates: int) -> DirectionWeights:
-    """The weights of one direction."""
+    """Return the weights of one direction."""
     hidden = net.shape(r)[2]
     if not isinstance(hidden, int):
         raise Unsupported("a recurrent layer whose hidden size is not fixed")
@@ -69,7 +70,7 @@ def weights_of(net: Net, w: Blob, r: Blob, b: Blob | None, direction: int, gates
 
 
 def row(net: Net, x: Blob, index: int) -> Blob:
-    """`x[index]` along the first axis, of a fixed size."""
+    """Return `x[index]` along the first axis, of static size."""
     if x.content is not None:
         return net.const(x.content.numpy()[index])
     sizes = [int(str(d)) for d in net.shape(x)[1:] if isinstance(d, int)]
@@ -79,7 +80,7 @@ def row(net: Net, x: Blob, index: int) -> Blob:
 
 
 def slice_rows(net: Net, x: Blob, start: int, end: int) -> Blob:
-    """`x[start:end]` along the first axis."""
+    """Return `x[start:end]` along the first axis."""
     if x.content is not None:
         return net.const(x.content.numpy()[start:end])
     if x.shape is not None and x.shape[0] == end - start:
@@ -90,7 +91,7 @@ def slice_rows(net: Net, x: Blob, start: int, end: int) -> Blob:
 
 
 def initial_state(net: Net, x: Blob, given: Blob | None, direction: int, hidden: int) -> Blob:
-    """The state that a direction starts with, [batch, hidden]: zeros where none is given. `x` is [length, batch, …]."""
+    """Return the initial state of a direction, [batch, hidden]; zeros if none is given. `x` is [length, batch, …]."""
     batch = net.shape(x)[1]
     if given is None:
         if isinstance(batch, int):
@@ -106,10 +107,11 @@ def initial_state(net: Net, x: Blob, given: Blob | None, direction: int, hidden:
 def run_direction(
     net: Net, x: Blob, weights: DirectionWeights, step: Cell, states: list[Blob], lengths: Blob | None, backward: bool
 ) -> tuple[Blob, list[Blob]]:
-    """One direction over `x` [length, batch, size]: every output [length, batch, hidden], and the last states.
+    """Run one direction over `x` [length, batch, size]; return every output [length, batch, hidden] and the last
+    states.
 
-    With `lengths`, [batch], a sequence's states stay as they are after its end, and its outputs there are 0. Backward,
-    a sequence starts at its own end.
+    With `lengths` [batch], states stay unchanged after a sequence's end, and outputs there are 0. Backward, a sequence
+    starts at its own end.
     """
     turned = _reverse_time(net, x, lengths) if backward else x
     gates = net.FC(turned, weights.input, weights.input_bias, axis=2)
@@ -144,7 +146,7 @@ def _unroll_steps(
 def _loop_steps(
     net: Net, gates: Blob, hidden: int, step: Cell, states: list[Blob], lengths: Blob | None
 ) -> tuple[Blob, list[Blob]]:
-    """A loop whose outputs are written in place, into zeros."""
+    """Run the steps in a loop that writes the outputs in place, into zeros."""
     length, batch = net.shape(gates)[:2]
     dims = concat(net, [dim(net, gates, 0), dim(net, gates, 1), net.const(np.array([hidden], np.int64))])
     collected = net.ConstantFill(dims, value=0.0, input_as_shape=1, dtype=1)
@@ -162,7 +164,7 @@ def _loop_steps(
 
     shapes = [(batch, hidden)] * len(states)
     ends = while_loop(net, dim(net, gates, 0), None, states, shapes, one)
-    # The loop writes it too: whoever reads it is to wait for the loop.
+    # The loop writes it too, so readers must wait for the loop.
     loop = net.ops[-1]
     loop.outputs.append(collected)
     return collected, ends
@@ -173,14 +175,14 @@ def _with_shapes(net: Net, made: list[Blob], states: Sequence[Blob]) -> list[Blo
 
 
 def _active_mask(net: Net, i: Blob, lengths: Blob) -> Blob:
-    """Which sequences have not ended before step `i`: [batch, 1]."""
+    """Return a mask of the sequences that have not ended before step `i`: [batch, 1]."""
     wide = cast(net, lengths, ir.DataType.INT64)
     column = net.facts(net.ExpandDims(wide, dims=[1]), ir.DataType.INT64, (*net.shape(lengths), 1))
     return net.GT(column, i)
 
 
 def _mask_finished(net: Net, going: Blob, made: list[Blob], states: Sequence[Blob]) -> tuple[Blob, list[Blob]]:
-    """The output (0 after a sequence's end) and the states (as they were)."""
+    """Return the output (0 after a sequence's end) and the states (unchanged after it)."""
     zeros = net.facts(net.ConstantFill(made[0], value=0.0, dtype=1), FLOAT[0], made[0].shape)
     chosen = [net.facts(net.Where(*broadcast(net, going, m, s)), FLOAT[0], s.shape)
               for m, s in zip(made, states, strict=True)]  # fmt: skip
@@ -189,7 +191,7 @@ def _mask_finished(net: Net, going: Blob, made: list[Blob], states: Sequence[Blo
 
 
 def _reverse_time(net: Net, x: Blob, lengths: Blob | None) -> Blob:
-    """`x` [length, batch, …] with time turned round: each sequence's own part of it, where there are `lengths`."""
+    """Return `x` [length, batch, …] reversed in time; with `lengths`, only each sequence's own steps."""
     if lengths is None:
         batch, size = dim(net, x, 1), dim(net, x, 0)
         if size.content is not None and batch.content is not None:
@@ -202,7 +204,7 @@ def _reverse_time(net: Net, x: Blob, lengths: Blob | None) -> Blob:
 
 
 def clip_symmetric(net: Net, x: Blob, clip: float | None) -> Blob:
-    """`x` inside [−clip, clip]."""
+    """Return `x` clipped to [−clip, clip]."""
     return x if clip is None else net.Clip(x, min=-clip, max=clip)
 
 
@@ -213,7 +215,7 @@ def activation_functions(
     betas: Sequence[float] | None,
     directions: int,
 ) -> list[list[Function]]:
-    """The activation functions of each direction of an RNN, GRU or LSTM."""
+    """Return the activation functions of each direction of an RNN, GRU or LSTM."""
     found = activations(operator, names, alphas, betas, directions)
     return [[_activation_function(f.name, f.alpha, f.beta) for f in of_direction] for of_direction in found]
 

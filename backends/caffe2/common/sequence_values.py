@@ -1,4 +1,4 @@
-"""Sequences and optionals while a net is built: lists of blobs whose length is known."""
+"""Sequences and optionals during construction of a net: lists of blobs of known length."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ class BlobSequence:
 
 @dataclass(frozen=True)
 class OptionalBlob:
-    """An optional; `value` is None where it is absent."""
+    """An optional; `value` is None if it is absent."""
 
     value: Any
 
 
 def output_blobs(name: str, value: Any) -> Iterator[tuple[str, Blob]]:
-    """The tensors of a graph output: elements of the sequence `y` are `y_0`, `y_1` …; an absent optional has none."""
+    """Yield the tensors of a graph output: the elements of a sequence `y` are `y_0`, `y_1` …; an absent optional has
+    none.
+    """
     if isinstance(value, OptionalBlob):
         if value.value is not None:
             yield from output_blobs(name, value.value)
@@ -39,12 +41,12 @@ def output_blobs(name: str, value: Any) -> Iterator[tuple[str, Blob]]:
 
 
 def leaf_blobs(value: Any) -> Iterator[Blob]:
-    """The tensors that a value holds, in order."""
+    """Yield the tensors of a value, in order."""
     yield from (blob for _, blob in output_blobs("", value))
 
 
 def rebuild_value(like: Any, blobs: Iterator[Blob]) -> Any:
-    """A value in the form of `like` made of the next tensors of `blobs`."""
+    """Rebuild a value in the form of `like` from the next tensors of `blobs`."""
     if isinstance(like, OptionalBlob):
         return like if like.value is None else OptionalBlob(rebuild_value(like.value, blobs))
     if isinstance(like, BlobSequence):

@@ -1,4 +1,4 @@
-"""Shapes that are only known at run time: reshapes by named dims, broadcasting, and axes brought to the end."""
+"""Shapes that are known at run time only: reshapes by named dims, broadcasting, and axes moved to the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .dtypes import ARITHMETIC, NUMBERS, cast, widen
 
 @dataclass(frozen=True)
 class Axis:
-    """A target dim of a reshape: dim `index` of the blob that is reshaped, times and divided by a number."""
+    """A target dim of a reshape: dim `index` of the reshaped blob, multiplied and divided by a number."""
 
     index: int
     times: int = 1
@@ -28,14 +28,14 @@ Target: TypeAlias = int | Axis
 
 
 def dims(net: Net, x: Blob) -> Blob:
-    """The shape of `x` as an int64 vector: a constant where it is static, computed at run time otherwise."""
+    """Return the shape of `x` as an int64 vector: a constant if it is static, else computed at run time."""
     if x.shape is not None and all(isinstance(d, int) for d in x.shape):
         return net.const(np.array(x.shape, dtype=np.int64))
     return net.Shape(x)
 
 
 def dim(net: Net, x: Blob, axis: int) -> Blob:
-    """One dim of `x` as an int64 vector of length 1."""
+    """Return one dim of `x` as an int64 vector of length 1."""
     size = x.shape[axis] if x.shape is not None else None
     if isinstance(size, int):
         return net.const(np.array([size], dtype=np.int64))
@@ -43,10 +43,10 @@ def dim(net: Net, x: Blob, axis: int) -> Blob:
 
 
 def reshape(net: Net, x: Blob, target: Sequence[Target]) -> Blob:
-    """`x` with the dims `target`.
+    """Return `x` with the dims `target`.
 
-    Dims that are not known stay dynamic: as 0 (the input's dim at the same place) or -1 (the only one left) where
-    that suffices, else as a shape that is computed at run time.
+    Unknown dims stay dynamic: as 0 (the input's dim at the same position) or -1 (inferred) if that suffices, else as a
+    shape that is computed at run time.
     """
     resolved = [_resolve_target(net, x, t) for t in target]
     if all(isinstance(d, int) for d in resolved) and list(net.shape(x)) == resolved:
@@ -62,20 +62,20 @@ def reshape(net: Net, x: Blob, target: Sequence[Target]) -> Blob:
 
 
 def reshape_fixed(net: Net, x: Blob, shape: Sequence[int]) -> Blob:
-    """`x` in the static dims `shape`; a constant is reshaped now."""
+    """Return `x` with the static dims `shape`; a constant is reshaped now."""
     if x.shape is not None and list(x.shape) == list(shape):
         return x
     content = x.content
     if content is not None:
         return net.const(content.numpy().reshape(shape))
     if 0 in shape:
-        # 0 copies the input's dim, and there is nothing to copy.
+        # A 0 copies the input's dim, but there is none to copy.
         return net.const(np.zeros(list(shape), x.dtype.numpy()))
     return net.facts(net.Reshape(x, shape=list(shape), outputs=2)[0], x.dtype, shape)
 
 
 def reshape_to(net: Net, x: Blob, shape: Sequence[Dim] | None) -> Blob | None:
-    """`x` with dims that are ints or named as dims of `x` are (one may be unknown), or None if they are not."""
+    """Return `x` with dims that are ints or named as dims of `x` (one may be unknown); None if they are not."""
     if shape is None:
         return None
     names = [] if x.shape is None else list(x.shape)
@@ -95,7 +95,7 @@ def reshape_to(net: Net, x: Blob, shape: Sequence[Dim] | None) -> Blob | None:
 
 
 def concat(net: Net, parts: Sequence[Blob], axis: int = 0) -> Blob:
-    """The parts joined along `axis`; adjacent small constants of rank 1 are joined now."""
+    """Concatenate along `axis`; adjacent small constants of rank 1 are joined now."""
     merged: list[Blob] = []
     for part in parts:
         last = merged[-1] if merged else None
@@ -107,9 +107,9 @@ def concat(net: Net, parts: Sequence[Blob], axis: int = 0) -> Blob:
 
 
 def broadcast(net: Net, *xs: Blob) -> list[Blob]:
-    """The blobs with one common shape, for operators that read past the end of a smaller one.
+    """Return the blobs with one common shape, because some operators read past the end of a smaller one.
 
-    Where the shape is not known, a blob is stretched by subtracting zeros of the others' shapes: exact for every
+    If the shape is unknown, zeros in the shapes of the others are subtracted from a blob, which is exact for every
     number, NaN, infinity and negative zero.
     """
     if all(x.shape is not None and None not in x.shape and x.shape == xs[0].shape for x in xs):
@@ -122,12 +122,12 @@ def broadcast(net: Net, *xs: Blob) -> list[Blob]:
 
 
 def expand(net: Net, x: Blob, target: Blob, shape: Sequence[Dim] | None) -> Blob:
-    """`x` broadcast to the int64 vector `target`, whose content is `shape` as far as it is known."""
+    """Return `x` broadcast to the int64 vector `target`; `shape` holds the known entries of `target`."""
     return _expand(net, x, target, None if shape is None else tuple(shape))
 
 
 def move_axis_last(net: Net, x: Blob, axis: int) -> tuple[Blob, list[int]]:
-    """`x` with `axis` moved to the end, and the axes that move it back (empty where it is there already)."""
+    """Return `x` with `axis` moved to the end, and the axes that move it back (empty if it already was the last)."""
     rank = net.rank(x)
     axis = net.axis(x, axis)
     if axis == rank - 1:
@@ -137,7 +137,7 @@ def move_axis_last(net: Net, x: Blob, axis: int) -> tuple[Blob, list[int]]:
 
 
 def transpose(net: Net, x: Blob, axes: Sequence[int]) -> Blob:
-    """`x` with permuted axes; dtypes without a kernel go through a wider one."""
+    """Return `x` with permuted axes; dtypes without a kernel are widened for it."""
     if list(axes) == list(range(len(axes))):
         return x
     if x.content is not None:
@@ -148,12 +148,12 @@ def transpose(net: Net, x: Blob, axes: Sequence[int]) -> Blob:
 
 
 def zeros_like(net: Net, x: Blob, dtype: ir.DataType | None = None) -> Blob:
-    """Zeros of the shape of `x`."""
+    """Return zeros in the shape of `x`."""
     return full_like(net, x, 0, dtype or x.dtype)
 
 
 def full_like(net: Net, x: Blob, value: float, dtype: ir.DataType) -> Blob:
-    """`value` in the shape of `x`. `value` must be a float32 number where `dtype` is floating."""
+    """Return `value` in the shape of `x`. `value` must be representable in float32 if `dtype` is floating-point."""
     if dtype == ir.DataType.FLOAT16:
         return net.FloatToHalf(full_like(net, x, value, ir.DataType.FLOAT))
     filled = float(value) if dtype.is_floating_point() else int(value)
@@ -161,7 +161,7 @@ def full_like(net: Net, x: Blob, value: float, dtype: ir.DataType) -> Blob:
 
 
 def fill(net: Net, target: Blob, shape: Sequence[Dim] | None, value: float, dtype: ir.DataType) -> Blob:
-    """`value` in the shape that the int64 vector `target` holds, which is `shape` as far as it is known."""
+    """Return `value` in the shape of the int64 vector `target`; `shape` holds the known entries of `target`."""
     if dtype == ir.DataType.FLOAT16:
         return net.FloatToHalf(fill(net, target, shape, value, ir.DataType.FLOAT))
     number = float(value) if dtype.is_floating_point() else int(value)

@@ -1,4 +1,4 @@
-"""Sizes of sliding windows: kernel, strides, dilations and pads of convolutions and pools, made explicit."""
+"""Sliding windows: kernel, strides, dilations and pads of convolutions and pools, made explicit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..net import Net
 
 @dataclass(frozen=True)
 class Window:
-    """A window over the spatial dims; `pads` are all those at the beginning, then all those at the end."""
+    """A window over the spatial dims; `pads` are all beginnings, then all ends."""
 
     kernel: list[int]
     strides: list[int]
@@ -26,7 +26,7 @@ class Window:
         return len(self.kernel)
 
     def extent(self, i: int) -> int:
-        """How many cells the window spans along spatial axis `i`."""
+        """Return how many elements the window spans along spatial axis `i`."""
         return extent(self.kernel[i], self.dilations[i])
 
 
@@ -39,7 +39,7 @@ def window(
     pads: Sequence[int] | None,
     auto_pad: str,
 ) -> Window:
-    """The window of a node with ONNX's defaults filled in and `auto_pad` turned into pads."""
+    """Return the window of a node, with ONNX's defaults filled in and `auto_pad` turned into pads."""
     n = len(kernel)
     made = Window(list(kernel), list(strides or [1] * n), list(dilations or [1] * n), list(pads or [0] * 2 * n))
     if auto_pad in ("NOTSET", ""):
@@ -51,18 +51,18 @@ def window(
 
 
 def _same_pads(net: Net, x: Blob, made: Window, i: int, auto_pad: str) -> tuple[int, int]:
-    """The pads along spatial axis `i` that give ceil(size / stride) windows (ONNX, auto_pad)."""
-    size = net.shape(x)[2 + i] if made.strides[i] > 1 else 0  # of no effect where windows start everywhere
+    """Return the pads along spatial axis `i` that give ceil(size / stride) windows (ONNX, auto_pad)."""
+    size = net.shape(x)[2 + i] if made.strides[i] > 1 else 0  # the size has no effect for a stride of 1
     if not isinstance(size, int):
         raise Unsupported("auto_pad with a stride over 1 and a spatial size that is not fixed")
     return same_pads(size, made.extent(i), made.strides[i], auto_pad)
 
 
 def ceil_pads(net: Net, x: Blob, made: Window) -> list[int]:
-    """Pads with which rounding down gives as many windows as `ceil_mode` does.
+    """Return pads for which rounding down gives as many windows as `ceil_mode` does.
 
-    Where the size is not known, stride − 1 more cells at the end have the same effect, unless a window could arise that
-    would start in the pad.
+    If the size is unknown, stride − 1 more elements at the end have the same effect, unless a window could start in the
+    padding.
     """
     n = made.rank
     pads = list(made.pads)
@@ -81,7 +81,7 @@ def ceil_pads(net: Net, x: Blob, made: Window) -> list[int]:
 
 
 def window_counts(net: Net, x: Blob, made: Window) -> list[int]:
-    """How many windows there are along each spatial axis, rounding down."""
+    """Return the number of windows along each spatial axis; a window that does not fit is left out."""
     found = []
     for i in range(made.rank):
         size = net.shape(x)[2 + i]

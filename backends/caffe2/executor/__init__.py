@@ -1,1 +1,1 @@
-"""Runs Caffe2 nets without Caffe2, stricter than the runtime: what `convert verify` takes where there is none."""
+"""Runs Caffe2 nets without Caffe2, more strictly than the runtime; `convert verify` uses it if there is no Caffe2."""

@@ -1,7 +1,7 @@
-"""The reference executor: runs nets without Caffe2, and refuses what the runtime would compute wrong.
+"""The reference executor: it runs nets without Caffe2, and refuses what the runtime would compute wrongly.
 
-It runs `convert verify` where no Caffe2 is configured, in float32 as the runtime computes and in float64.
-Every operator case of the test table is run by both and must come out equal (tests/backends/caffe2/executor).
+`convert verify` uses it if no Caffe2 is configured, in float32 (as the runtime computes) and in float64. Every operator
+case of the test table runs with both and must be equal (tests/backends/caffe2/executor).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .kernels.table import Array, ExecutorRun, kernel
 
 
 def available() -> str:
-    """Empty: it needs nothing that the project does not need."""
+    """Return an empty string: it has no further requirements."""
     return ""
 
 
 def execute(folder: Path, feeds: Sequence[Mapping[str, np.ndarray]], wide: bool = False) -> list[dict[str, Array]]:
-    """Run the nets in `folder` on each of `feeds`; outputs by name, in the order of external_output.
+    """Run the nets in `folder` on each of `feeds`; return outputs by name, in the order of external_output.
 
-    With `wide`, all that is floating is float64 before the first operator. Raises `BadInput` for a folder without
-    nets, `Unsupported` for operators that it does not have, `ConvertError` where the runtime would fail or be wrong.
+    With `wide`, all floating-point values are float64 from the start. Raises `BadInput` for a folder without nets,
+    `Unsupported` for operators that it lacks, and `ConvertError` if the runtime would fail or be wrong.
     """
     model = read_folder(folder)
     check(model)
@@ -40,7 +40,7 @@ def execute(folder: Path, feeds: Sequence[Mapping[str, np.ndarray]], wide: bool 
 
 
 def check(model: Model) -> None:
-    """Raise one `Unsupported` that lists every operator that the executor does not have."""
+    """Raise one `Unsupported` that lists every operator that the executor lacks."""
     operators = [op for net in (model.init, model.predict) for op in walk(net)]
     kernel.check((op.type, location(op)) for op in operators)
 
@@ -99,7 +99,7 @@ def _while(state: ExecutorRun, op: Op, blobs: dict[str, Array]) -> None:
         if not _is_true(_blob(blobs, op.inputs[0], op), op):
             return
         run_net(state, body, blobs)
-    raise ConvertError(f"{location(op)}: it takes more than {limits.CAFFE2_LOOP_TURNS:,} turns")
+    raise ConvertError(f"{location(op)}: it takes more than {limits.CAFFE2_LOOP_TURNS:,} iterations")
 
 
 _CONTROL = {"If": _if, "While": _while}
@@ -118,14 +118,14 @@ def _blob(blobs: Mapping[str, Array], name: str, op: Op) -> Array:
 
 
 def location(op: Op) -> Location:
-    """Where an operator is: by the first blob that it writes."""
+    """Return the location of an operator, named after the first blob that it writes."""
     return Location(op.type, op.outputs[0] if op.outputs else "")
 
 
 @kernel("If", "While")
 def _control(state: ExecutorRun) -> None:
-    """In the table for its list of operators; `run_net` runs them, because they change the workspace."""
+    """Registers the control operators in the table; `run_net` runs them itself, because they change the workspace."""
     raise Unsupported("a control operator outside a net")
 
 
-kernel.gap("it is any operator of PyTorch, which the executor is without: set CONVERT_CAFFE2_PYTHON", "ATen")
+kernel.gap("it calls any operator of PyTorch, and the executor has none of them: set CONVERT_CAFFE2_PYTHON", "ATen")

@@ -1,4 +1,4 @@
-"""The Caffe2 backend's rules, one module a topic; importing this package fills the table."""
+"""Rules of the Caffe2 backend, one module per topic. Importing this package fills the table."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def celu(net: Net, x: Blob, *, alpha: float) -> Blob:
 
 @onnx_op("PRelu")
 def prelu(net: Net, x: Blob, slope: Blob) -> Blob:
-    """relu(x) − slope·relu(−x): Caffe2's PRelu takes one slope a channel only."""
+    """relu(x) − slope·relu(−x), because Caffe2's PRelu takes one slope per channel only."""
     wide = widen(net, x, FLOAT)
     below = net.Mul(net.Relu(net.Negative(wide)), widen(net, slope, FLOAT))
     return cast(net, net.Sub(net.Relu(wide), below), x.dtype)
@@ -96,7 +96,7 @@ def shrink(net: Net, x: Blob, *, bias: float, lambd: float) -> Blob:
 
 @onnx_op("Softmax")
 def softmax(net: Net, x: Blob, *, axis: int) -> Blob:
-    """Caffe2's Softmax makes the input 2-D at `axis`: right for the last axis only."""
+    """Softmax-13. Caffe2's flattens the input to 2-D at `axis`, which is right for the last axis only."""
     moved, back = move_axis_last(net, widen(net, x, FLOAT), axis)
     y = net.Softmax(moved, axis=net.rank(moved) - 1)
     return cast(net, transpose(net, y, back) if back else y, x.dtype)
@@ -104,7 +104,9 @@ def softmax(net: Net, x: Blob, *, axis: int) -> Blob:
 
 @onnx_op("LogSoftmax")
 def log_softmax(net: Net, x: Blob, *, axis: int) -> Blob:
-    """x − max − log(sum(exp(x − max))); the logarithm of Softmax is −inf where the softmax underflows."""
+    """Return the logarithm of the softmax as x − max − log(sum(exp(x − max))), because log(Softmax) is −inf if the
+    softmax underflows.
+    """
     wide = widen(net, x, FLOAT)
     axes = [net.axis(x, axis)]
     centred = net.Sub(wide, net.ReduceMax(wide, axes=axes, keepdims=1))

@@ -40,9 +40,9 @@ def attention(
     left_window_size: int = -1,
     right_window_size: int = -1,
 ) -> list[Blob]:
-    """softmax(scale·Q·Kᵀ + mask)·V of [batch, heads, length, size], or of [batch, length, heads·size] with head counts.
+    """softmax(scale·Q·Kᵀ + mask)·V for [batch, heads, length, size], or [batch, length, heads·size] with head counts.
 
-    The fourth output are the scores as `qk_matmul_output_mode` asks: raw, capped, masked or as probabilities.
+    The fourth output has the scores that `qk_matmul_output_mode` selects: raw, capped, masked or as probabilities.
     """
     _check_precision(softmax_precision)
     packed = net.rank(q) == 3
@@ -89,7 +89,7 @@ def flex_attention(
     score_mod: SubgraphEmitter | None,
     softmax_precision: int | None,
 ) -> Blob:
-    """Attention whose scores and probabilities go through graphs of the model's."""
+    """Attention whose scores and probabilities are modified by subgraphs of the model."""
     _check_precision(softmax_precision)
     query, key, value = (widen(net, x, FLOAT) for x in (q, k, v))
     scores = _attention_scores(net, query, _repeat_heads(net, key, query), scale)
@@ -120,7 +120,7 @@ def _attention_scores(net: Net, query: Blob, key: Blob, scale: float | None) -> 
 
 
 def _split_heads(net: Net, x: Blob, count: int) -> Blob:
-    """[batch, length, heads·size] as [batch, heads, length, size]."""
+    """Return [batch, length, heads·size] as [batch, heads, length, size]."""
     batch, length, width = net.shape(x)
     size = width // count if isinstance(width, int) else None
     apart = net.Reshape(x, shape=[0, 0, count, -1], outputs=2)[0]
@@ -138,7 +138,7 @@ def _append_to_past(net: Net, past: Blob | None, x: Blob) -> Blob:
 
 
 def _repeat_heads(net: Net, x: Blob, query: Blob) -> Blob:
-    """Each head as often as there are query heads to one (grouped queries)."""
+    """Repeat each head as often as there are query heads for it (grouped queries)."""
     batch, heads, length, size = net.shape(x)
     wanted = net.shape(query)[1]
     if heads == wanted:
@@ -150,7 +150,7 @@ def _repeat_heads(net: Net, x: Blob, query: Blob) -> Blob:
 
 
 def _lengths_column(net: Net, lengths: Blob) -> Blob:
-    """[batch] as int64 [batch, 1, 1, 1]."""
+    """Return [batch] as int64 [batch, 1, 1, 1]."""
     wide = cast(net, lengths, ir.DataType.INT64)
     return net.facts(net.ExpandDims(wide, dims=[1, 2, 3]), ir.DataType.INT64, (*net.shape(lengths), 1, 1, 1))
 
@@ -158,7 +158,7 @@ def _lengths_column(net: Net, lengths: Blob) -> Blob:
 def _allowed_mask(
     net: Net, query: Blob, key: Blob, offset: Blob | None, lengths: Blob | None, causal: int, left: int, right: int
 ) -> Blob | None:
-    """Which keys a query may attend to by their places, as booleans; None: all."""
+    """Return which keys a query may attend to by their positions, as booleans; None if all."""
     columns = net.ExpandDims(net.Range(dim(net, key, 2)), dims=[0])
     found: list[Blob] = []
     if causal or left >= 0 or right >= 0:
@@ -176,9 +176,9 @@ def _allowed_mask(
 
 
 def _score_bias(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None, broadcasts: bool) -> list[Blob]:
-    """What is added to the scores: a mask of numbers, and 0 or −inf for booleans.
+    """Return the terms that are added to the scores: a numeric mask, and 0 or −inf for boolean ones.
 
-    broadcasts: whether a mask of a single key is for all of them, as in Attention-23.
+    broadcasts: a mask for a single key applies to all keys, as in Attention-23.
     """
     biases = [] if allowed is None else [_mask_bias(net, allowed)]
     if mask is None:
@@ -187,13 +187,13 @@ def _score_bias(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None, br
     bias = net.facts(bias, shape=mask.shape)
     own, wanted = net.shape(mask)[-1], net.shape(key)[2]
     if isinstance(own, int) and isinstance(wanted, int) and own < wanted and not (own == 1 and broadcasts):
-        # A mask that is too short forbids the keys beyond its end.
+        # Keys beyond the end of a shorter mask are masked.
         bias = pad_constant(net, bias, [0] * (2 * net.rank(mask) - 1) + [wanted - own], -np.inf)
     return [*biases, bias]
 
 
 def _zero_empty_rows(net: Net, weights: Blob, scores: Blob) -> Blob:
-    """Zeros for a query that may attend to nothing, of which the softmax is not a number."""
+    """Return zeros for each query that may not attend to any key; the softmax of its scores is NaN."""
     largest = net.op("ReduceMax", [scores], axes=[3], keepdims=1)
     some = net.NE(largest, net.const(-np.inf, ir.DataType.FLOAT))
     if scores.shape is not None:

@@ -1,4 +1,4 @@
-"""Rules for what ONNX has for classical machine learning, as far as Caffe2 can compute it."""
+"""Rules for classical machine learning operators, as far as Caffe2 can compute them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rules import onnx_op
 
 @onnx_op("ai.onnx.ml::ArrayFeatureExtractor")
 def array_feature_extractor(net: Net, x: Blob, places: Blob) -> Blob:
-    """Columns by their numbers; of a vector, one row of them."""
+    """Select columns by index; a vector gives one row of them."""
     y = net.Gather(x, net.FlattenToVec(places), axis=net.rank(x) - 1)
     return net.ExpandDims(y, dims=[0]) if net.rank(x) == 1 else y
 

@@ -1,4 +1,4 @@
-"""Rules for control flow: branches and bodies are nets among an operator's arguments, or are written out."""
+"""Rules for control flow: branches and bodies become nets in an operator's arguments, or are inlined."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .product import flip_axis
 
 @onnx_op("If")
 def if_rule(net: Net, condition: Blob, *, then_branch: SubgraphEmitter, else_branch: SubgraphEmitter) -> list[Any]:
-    """Both branches write the same blobs; what they read of the net around them they find in the workspace."""
+    """If-21. Both branches write the same blobs, and read blobs of the outer net from the workspace."""
     known = net.static(condition)
     if known is not None:
         return (then_branch if known.all() else else_branch)(net)
@@ -44,7 +44,7 @@ def if_rule(net: Net, condition: Blob, *, then_branch: SubgraphEmitter, else_bra
 
 @onnx_op("Loop")
 def loop(net: Net, M: Blob | None, cond: Blob | None, *carried: Any, body: SubgraphEmitter) -> list[Any]:
-    """Written out where the number of steps is known, else Caffe2's While."""
+    """Loop-23, unrolled if the trip count is known, else Caffe2's While."""
     given = net.static(M)
     count = None if given is None else int(given.ravel()[0])
     nested = any(isinstance(v, (BlobSequence, OptionalBlob)) for v in carried)
@@ -61,7 +61,7 @@ def loop(net: Net, M: Blob | None, cond: Blob | None, *carried: Any, body: Subgr
 
 
 def _unroll_body(net: Net, count: int, carried: Sequence[Any], body: SubgraphEmitter) -> list[Any] | None:
-    """The body so many times, or None if a condition that is computed may end it before."""
+    """Return the results of the unrolled body; None if a computed condition may end the loop early."""
     begin, n = len(net.ops), len(carried)
     values: list[Any] = list(carried)
     collected: list[list[Blob]] = []
@@ -80,7 +80,7 @@ def _unroll_body(net: Net, count: int, carried: Sequence[Any], body: SubgraphEmi
 
 
 def _stack_parts(net: Net, parts: list[Blob], value: ir.Value, axis: int = 0) -> Blob:
-    """The parts along a new axis; none of them if the loop makes no step."""
+    """Stack the parts along a new axis; a loop without iterations has no parts."""
     if not parts:
         return empty_rows(net, value)
     if axis < 0:
@@ -118,7 +118,7 @@ def scan(
     scan_output_axes: Sequence[int] | None,
     scan_output_directions: Sequence[int] | None,
 ) -> list[Blob]:
-    """Written out over a short axis of a fixed size, else Caffe2's While."""
+    """Scan-23, unrolled over a short axis of static size, else Caffe2's While."""
     n = len(inputs) - num_scan_inputs
     carried, given = list(inputs[:n]), list(inputs[n:])
     axes = [net.axis(x, a) for x, a in zip(given, scan_input_axes or [0] * num_scan_inputs, strict=True)]
@@ -154,7 +154,7 @@ def scan(
 
 
 def _element_at(net: Net, x: Blob, axis: int, index: Blob) -> Blob:
-    """`x` at a place along an axis, without that axis."""
+    """Return the element of `x` at an index along an axis, without that axis."""
     shape = [d for i, d in enumerate(net.shape(x)) if i != axis]
     return net.facts(net.Gather(x, index, axis=axis), x.dtype, shape)
 
@@ -170,7 +170,7 @@ def _common_dims(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> tuple[
 
 
 def _value_structure(value: Any) -> Any:
-    """What a value holds, apart from the tensors themselves."""
+    """Return the structure of a value without its tensors."""
     if isinstance(value, BlobSequence):
         return [_value_structure(v) for v in value.items]
     if isinstance(value, OptionalBlob):

@@ -33,7 +33,7 @@ def conv(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> Blob:
-    """Any rank, group, dilation and pads."""
+    """Convolution of any rank, group, dilation and pads."""
     made = window(net, x, kernel_shape or kernel_size(net, w), strides, dilations, pads, auto_pad)
     operands = [widen(net, v, FLOAT) for v in (x, w, b) if v is not None]
     y = net.op("Conv", operands, **window_arguments(made), dilations=made.dilations, group=group)
@@ -56,9 +56,10 @@ def conv_transpose(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> Blob:
-    """Caffe2's is 2-D, so a 1-D one gets a dim of size 1; and it ignores dilations, so zeros spread the kernel.
+    """Transposed convolution. Caffe2's is 2-D, so a 1-D one gets a dim of size 1; it ignores dilations, so zeros spread
+    the kernel.
 
-    What it lacks is a convolution of the input with zeros between its cells.
+    Other cases become a convolution of the input with zeros between its elements.
     """
     kernel = list(kernel_shape or kernel_size(net, w))
     n = len(kernel)
@@ -82,12 +83,12 @@ def conv_transpose(
 
 
 def window_arguments(made: Window) -> dict[str, Any]:
-    """What every windowed operator of Caffe2 is told."""
+    """Return the arguments of Caffe2's windowed operators."""
     return {"kernels": made.kernel, "strides": made.strides, "pads": made.pads}
 
 
 def kernel_size(net: Net, w: Blob) -> list[int]:
-    """The kernel's size, from the shape of the weight."""
+    """Return the kernel's size, from the shape of the weight."""
     sizes = net.shape(w)[2:]
     if not all(isinstance(s, int) for s in sizes):
         raise Unsupported("a weight whose size is not known and no kernel_shape")
@@ -105,7 +106,9 @@ def _transposed_window(
     extra: list[int],
     output_shape: Sequence[int] | None,
 ) -> Window:
-    """Pads from `output_shape` or `auto_pad`: total = stride·(size − 1) + extra + extent − output (ONNX)."""
+    """Return the window with pads computed from `output_shape` or `auto_pad`, by ONNX's formula: total = stride·(size −
+    1) + extra + extent − output.
+    """
     n = len(kernel)
     made = Window(kernel, list(strides or [1] * n), list(dilations or [1] * n), list(pads or [0] * 2 * n))
     if output_shape is None and auto_pad in ("NOTSET", "VALID", ""):
@@ -126,7 +129,7 @@ def _transposed_window(
 
 
 def _dilate_kernel(net: Net, w: Blob, made: Window) -> Blob:
-    """A constant kernel with zeros between its cells, `dilations` apart."""
+    """Return a constant kernel with `dilations` − 1 zeros between its elements."""
     content = w.content
     if content is None:
         raise Unsupported("a ConvTranspose with dilations and a weight computed at run time")

@@ -1,4 +1,4 @@
-"""The rule for Einsum: operands are multiplied two at a time, and what is not needed any more is summed."""
+"""The rule for Einsum: operands are multiplied pairwise, and labels that are no longer needed are summed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Term = tuple[Blob, str]
 
 @onnx_op("Einsum")
 def einsum(net: Net, *xs: Blob, equation: str) -> Blob:
-    """Float32 contractions are batched products; the others are sums of broadcast products, which takes more memory."""
+    """Float32 contractions are batched products; others are sums of broadcast products, which take more memory."""
     labels, result = _parse_equation(net, xs, equation)
     kernels = FLOAT if xs[0].dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16) else ARITHMETIC
     terms = [_take_diagonal(net, widen(net, x, kernels), names) for x, names in zip(xs, labels, strict=True)]
@@ -34,7 +34,7 @@ def einsum(net: Net, *xs: Blob, equation: str) -> Blob:
 
 
 def _parse_equation(net: Net, xs: Sequence[Blob], equation: str) -> tuple[list[str], str]:
-    """One letter for each dim of each operand and of the result; those of `...` are capitals that are free."""
+    """Return one letter per dim for each operand and the result; dims of `...` get unused capitals."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in equation]
@@ -49,7 +49,7 @@ def _parse_equation(net: Net, xs: Sequence[Blob], equation: str) -> tuple[list[s
 
 
 def _take_diagonal(net: Net, x: Blob, names: str) -> Term:
-    """A label that an operand has twice takes the diagonal."""
+    """Take the diagonal for a label that an operand has twice."""
     if len(set(names)) == len(names):
         return x, names
     shape = fixed_dims(net, x, "Einsum of a diagonal")
@@ -62,7 +62,7 @@ def _take_diagonal(net: Net, x: Blob, names: str) -> Term:
 
 
 def _sum_unwanted(net: Net, term: Term, wanted: set[str]) -> Term:
-    """The sum over what is not wanted."""
+    """Sum over the labels that are not wanted in the result."""
     x, names = term
     axes = [i for i, c in enumerate(names) if c not in wanted]
     if not axes:
@@ -73,7 +73,7 @@ def _sum_unwanted(net: Net, term: Term, wanted: set[str]) -> Term:
 
 
 def _contract(net: Net, a: Term, b: Term, wanted: set[str]) -> Term:
-    """The product of two operands, summed over what they share and nobody wants."""
+    """Return the product of two operands, summed over the shared labels that the result does not have."""
     a, b = _sum_unwanted(net, a, wanted | set(b[1])), _sum_unwanted(net, b, wanted | set(a[1]))
     shared = [c for c in a[1] if c in b[1]]
     batch, inner = [c for c in shared if c in wanted], [c for c in shared if c not in wanted]
@@ -86,12 +86,12 @@ def _contract(net: Net, a: Term, b: Term, wanted: set[str]) -> Term:
 
 
 def _same_sizes(net: Net, a: Term, b: Term, names: list[str]) -> bool:
-    """Whether neither operand has a dim of 1 where the other is to be broadcast."""
+    """Return whether the operands agree in all shared dims, so that neither broadcasts a dim of 1."""
     return all(net.shape(a[0])[a[1].index(c)] == net.shape(b[0])[b[1].index(c)] for c in names)
 
 
 def _align_dims(net: Net, term: Term, order: list[str]) -> Blob:
-    """The operand with its dims in `order`, and dims of 1 for the others."""
+    """Return the operand with its dims in `order`, and dims of 1 for missing labels."""
     x, names = term
     present = [c for c in order if c in names]
     y = transpose(net, x, [names.index(c) for c in present])
@@ -105,7 +105,7 @@ def _align_dims(net: Net, term: Term, order: list[str]) -> Blob:
 def _product(
     net: Net, a: Term, b: Term, batch: list[str], mine: list[str], inner: list[str], theirs: list[str]
 ) -> Term:
-    """[batch, mine, inner] times [batch, inner, theirs], groups of labels as one dim each."""
+    """Return [batch, own, inner] times [batch, inner, other's], with each group of labels merged into one dim."""
     sizes = {c: d for x, names in (a, b) for c, d in zip(names, net.shape(x), strict=True)}
     left = _group_dims(net, a, [batch, mine, inner], sizes)
     right = _group_dims(net, b, [batch, inner, theirs], sizes)
@@ -119,13 +119,13 @@ def _product(
     if all(isinstance(d, int) for d in shape):
         net.facts(y, FLOAT[0], [math.prod(int(str(sizes[c])) for c in g) for g in (batch, mine, theirs)])
         return reshape_fixed(net, y, [int(str(d)) for d in shape]), names
-    # Every group has one label: those without one are dims of 1.
+    # Every group has at least one label; empty ones become dims of 1.
     gone = [i for i, g in enumerate((batch, mine, theirs)) if not g]
     return net.facts(net.Squeeze(y, dims=gone) if gone else y, FLOAT[0], shape), names
 
 
 def _group_dims(net: Net, term: Term, groups: list[list[str]], sizes: dict[str, Dim]) -> Blob | None:
-    """The operand with one dim for each group; None where sizes that are not fixed would have to be multiplied."""
+    """Return the operand with one dim per group; None if that would multiply sizes that are not static."""
     x, names = term
     y = transpose(net, x, [names.index(c) for g in groups for c in g])
     if all(isinstance(sizes[c], int) for s in (names,) for c in s) and all(isinstance(d, int) for d in sizes.values()):

@@ -1,4 +1,4 @@
-"""Operators that Caffe2 cannot express, with the reason that a user is told."""
+"""Operators that Caffe2 cannot express, with the reason that the user reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that pick, cut and pad."""
+"""Rules that gather, slice and pad."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .math import maximum
 
 @onnx_op("Gather")
 def gather(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
-    """Caffe2's Gather takes negative indices on the first axis only."""
+    """Gather-13. Caffe2's Gather takes negative indices on the first axis only."""
     along = net.axis(x, axis)
     return net.Gather(x, wrap_negative(net, x, indices, along), axis=along)
 
 
 @onnx_op("Slice")
 def slice_rule(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
-    """One operator an axis; steps other than 1 gather the cells."""
+    """Slice-13, one operator per axis; steps other than 1 gather the elements."""
     if net.static(starts) is None or net.static(ends) is None:
         return _dynamic_slice(net, x, starts, ends, axes, steps)
     first, final = ([int(v) for v in net.need(b, "a bound of Slice")] for b in (starts, ends))
@@ -40,7 +40,7 @@ def slice_rule(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, s
 
 
 def _dynamic_slice(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
-    """Bounds that are computed, one axis after the other."""
+    """Slice with computed bounds, one axis after the other."""
     count = net.shape(starts)[0] if axes is None else len(net.need(axes, "the axes of Slice"))
     if not isinstance(count, int):
         raise Unsupported("computed bounds of Slice for a number of axes that is not known")
@@ -55,10 +55,10 @@ def _dynamic_slice(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | Non
 
 
 def _slice_between(net: Net, x: Blob, axis: int, start: Blob, end: Blob) -> Blob:
-    """`x[start:end]` along one axis for bounds that are vectors of one int64: -2 is the last cell but one, as in ONNX.
+    """Return `x[start:end]` along one axis for bounds that are int64 vectors of length 1: -2 is the last but one, as in
+    ONNX.
 
-    Caffe2 stops at the size by itself, but fails where a bound is more than the size below zero, or the end before the
-    start.
+    Caffe2 clamps to the size, but fails if a bound is below minus the size, or the end before the start.
     """
     size, zero, rest = dim(net, x, axis), net.const(np.array([0])), net.rank(x) - axis - 1
     low, high = (_from_the_front(net, b, size, zero) for b in (start, end))
@@ -71,7 +71,7 @@ def _slice_between(net: Net, x: Blob, axis: int, start: Blob, end: Blob) -> Blob
 
 
 def _from_the_front(net: Net, bound: Blob, size: Blob, zero: Blob) -> Blob:
-    """A bound of Slice without negative numbers."""
+    """Return a bound of Slice without negative numbers."""
     known = net.static(bound)
     if known is not None and int(known[0]) >= 0:
         return bound
@@ -82,7 +82,8 @@ def _from_the_front(net: Net, bound: Blob, size: Blob, zero: Blob) -> Blob:
 def _static_slice(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
     size = net.shape(x)[axis]
     if isinstance(size, int):
-        # Back from before the first element ONNX takes that one, Python none.
+        # For a backward slice that starts before the first element, ONNX includes the first element and Python includes
+        # none.
         cells = range(size)[max(start + size, 0) if step < 0 and start < 0 else start : end : step]
         if len(cells) == size and step == 1:
             return x
@@ -96,16 +97,17 @@ def _static_slice(net: Net, x: Blob, start: int, end: int, axis: int, step: int)
     if start == 0 and whole:
         return x
     if start >= -1 and (whole or (start >= 0 and end >= 0) or (start, end) == (0, -1)):
-        # Right for any size but none. A negative bound v means size + v + 1 to Caffe2; it stops at the size by itself.
+        # Correct for any size except 0. Caffe2's Slice reads a negative bound v as size + v + 1, and clamps to the
+        # size.
         low, high = (v if v >= 0 else v - 1 for v in (start, max(start, end) if end >= 0 else end))
         return slice_axis(net, x, axis, low, -1 if whole else high)
-    # Bounds of an ONNX file may be beyond what a size can be.
+    # Bounds in an ONNX file may exceed any possible size.
     low, high = (max(-(2**31), min(v, 2**31)) for v in (start, end))
     return _slice_between(net, x, axis, *(net.const(np.array([v])) for v in (low, high)))
 
 
 def _strided_gather(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
-    """Every so many cells of an axis whose size is not fixed: the indices are counted at run time."""
+    """Return every `step`-th element of an axis of dynamic size, by indices counted at run time."""
     if step < 0 or start < 0 or end < np.iinfo(np.int32).max:
         raise Unsupported(f"a Slice [{start}:{end}:{step}] along an axis whose size is not fixed")
     bounds = [net.const(np.array([v], dtype=np.int64)) for v in (start, step)]
@@ -116,7 +118,7 @@ def _strided_gather(net: Net, x: Blob, start: int, end: int, axis: int, step: in
 
 @onnx_op("GatherElements")
 def gather_elements(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
-    """A gather of the flat tensor at linear indices: a constant for the other axes, plus index times stride."""
+    """Gather from the flat tensor at linear indices: a constant for the other axes, plus index times stride."""
     along = net.axis(x, axis)
     sizes, wanted = fixed_dims(net, x, "GatherElements"), fixed_dims(net, indices, "GatherElements")
     linear = linear_elements(net, wrap_negative(net, x, indices, along), sizes, wanted, along)
@@ -125,7 +127,7 @@ def gather_elements(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
 
 @onnx_op("Pad")
 def pad(net: Net, x: Blob, pads: Blob, value: Blob | None, axes: Blob | None, *, mode: str) -> Blob:
-    """Negative pads cut; the others join what is to be around."""
+    """Pad-23. Negative pads crop; the others concatenate the padding."""
     rank = net.rank(x)
     given = [int(p) for p in net.need(pads, "the pads of Pad")]
     along = list(range(rank)) if axes is None else [net.axis(x, int(a)) for a in net.need(axes, "the axes of Pad")]
@@ -138,7 +140,7 @@ def pad(net: Net, x: Blob, pads: Blob, value: Blob | None, axes: Blob | None, *,
         if mode == "wrap" and min(full) < 0:
             raise Unsupported("negative pads with mode='wrap'")
         return pad_by_gather(net, crop(net, x, full), full, mode)
-    return crop(net, _pad_with_value(net, x, full, value), full)  # cut first, nothing might be left to pad
+    return crop(net, _pad_with_value(net, x, full, value), full)  # if cropped first, nothing might be left to pad
 
 
 def _pad_with_value(net: Net, x: Blob, pads: Sequence[int], value: Blob | None) -> Blob:

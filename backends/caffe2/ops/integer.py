@@ -1,4 +1,4 @@
-"""Rules for integers that take more than one of Caffe2's operators: shifts, powers, remainders."""
+"""Rules for integers that need several Caffe2 operators: shifts, powers, remainders."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _INT64 = ir.DataType.INT64
 
 @onnx_op("BitShift")
 def bit_shift(net: Net, x: Blob, by: Blob, *, direction: str) -> Blob:
-    """A product with or a quotient by a power of 2 from a table; of what is negative, the complement is divided."""
+    """BitShift-11: multiply or divide by a power of 2 from a table; for negative numbers, divide the complement."""
     if x.dtype == _INT64 and direction == "LEFT":
         raise Unsupported(_LEFT)
     wide, places = cast(net, x, _INT64), cast(net, by, _INT64)
-    # Past the width nothing is left; a negative number of places is as large as its bits say.
+    # A shift beyond the width gives 0; a negative amount is read as an unsigned number.
     within = net.And(net.GE(places, net.const(np.array(0))), net.LE(places, net.const(np.array(62))))
     inside = cast(net, net.facts(within, shape=by.shape), _INT64)
     powers = net.Gather(net.const(np.array([1 << i for i in range(63)], np.int64)), net.Mul(places, inside))
@@ -41,9 +41,10 @@ _LEFT = onnx_op.limit("BitShift", "a shift of int64 to the left: Caffe2 has no w
 
 
 def integer_power(net: Net, x: Blob, exponent: Blob) -> Blob:
-    """Integers to the power of whole numbers from 0 to 63, bit by bit of the exponent.
+    """Return integers raised to integer powers from 0 to 63, one bit of the exponent at a time.
 
-    From 64 on only −1, 0 and 1 have powers that fit, which 62 and 63 give as well; below 0 the quotient is cut off.
+    From 64 on, only −1, 0 and 1 have powers that fit, and those equal their powers of 62 or 63. For negative exponents
+    the quotient is truncated.
     """
     base, e = widen(net, x, ARITHMETIC), cast(net, exponent, _INT64)
     negative = net.LT(e, net.const(np.array(0)))
@@ -56,14 +57,14 @@ def integer_power(net: Net, x: Blob, exponent: Blob) -> Blob:
     for bit in range(6):
         half = net.Div(size, _two(net))
         set_ = cast(net, net.Sub(size, net.Mul(half, _two(net))), base.dtype)
-        # base where the bit is set, else 1
+        # base if the bit is set, else 1
         factor = net.Add(net.Mul(set_, net.Sub(base, one)), one)
         result = factor if result is None else net.Mul(result, factor)
         size = half
         if bit < 5:
             base = net.Mul(base, base)
     assert result is not None
-    unit = net.EQ(net.Mul(result, result), one)  # of the powers below 0, those of 1 and −1 are whole
+    unit = net.EQ(net.Mul(result, result), one)  # among negative powers, only those of 1 and −1 are integers
     inverse = net.Mul(result, cast(net, unit, result.dtype))
     kept = net.Where(*broadcast(net, negative, inverse, result))
     return cast(net, kept, x.dtype)
@@ -74,7 +75,7 @@ def _two(net: Net) -> Blob:
 
 
 def mixed_power(net: Net, x: Blob, exponent: Blob) -> Blob:
-    """Integers to the power of floating-point numbers: whole ones exactly, others in float32 and cut off."""
+    """Return integers raised to floating-point powers: integral exponents exactly, others in float32 and truncated."""
     whole = cast(net, exponent, _INT64)
     wide = widen(net, exponent, FLOAT)
     is_whole = net.EQ(cast(net, whole, ir.DataType.FLOAT), wide)
@@ -85,7 +86,8 @@ def mixed_power(net: Net, x: Blob, exponent: Blob) -> Blob:
 
 
 def float_remainder(net: Net, a: Blob, b: Blob, fmod: int) -> Blob:
-    """The remainder of a / b by long division in float64 with digits of 28 bits, with the sign of a (C's fmod) or of b.
+    """Return the remainder of a / b by long division in float64 with 28-bit digits, with the sign of a (C's fmod) or of
+    b.
 
     A quotient of float32 numbers has at most 277 bits before the point; each digit times the divisor is exact.
     """
@@ -104,7 +106,7 @@ def float_remainder(net: Net, a: Blob, b: Blob, fmod: int) -> Blob:
     if not fmod:
         other = net.LT(net.Mul(net.Sign(rest), y), net.const(np.array(0.0)))
         rest = net.Where(*broadcast(net, other, net.Add(rest, y), rest))
-    # NaN where a is infinite or b is 0, and where either is NaN.
+    # NaN if a is infinite, b is 0, or either is NaN.
     none = net.Add(net.Sub(x, x), net.Div(net.const(np.array(0.0)), y))
     return cast(net, cast(net, net.Add(rest, none), ir.DataType.FLOAT), a.dtype)
 

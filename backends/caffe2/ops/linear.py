@@ -19,7 +19,7 @@ from ..rules import onnx_op
 
 @onnx_op("MatMul")
 def matmul(net: Net, a: Blob, b: Blob) -> Blob:
-    """A constant matrix on the right is a fully connected layer over the last axis: one product for all of the rest."""
+    """MatMul-13. A constant matrix on the right gives one fully connected layer over the last axis."""
     _check_floating(a)
     x, y = widen(net, a, FLOAT), widen(net, b, FLOAT)
     ranks = net.rank(a), net.rank(b)
@@ -33,7 +33,7 @@ def matmul(net: Net, a: Blob, b: Blob) -> Blob:
 
 @onnx_op("Gemm")
 def gemm(net: Net, a: Blob, b: Blob, c: Blob | None, *, alpha: float, beta: float, transA: int, transB: int) -> Blob:
-    """alpha·A·B + beta·C; FC does the plain form with constant B and a C of one row."""
+    """alpha·A·B + beta·C; FC computes the plain form with constant B and a single row C."""
     _check_floating(a)
     x, y = widen(net, a, FLOAT), widen(net, b, FLOAT)
     if transA:
@@ -53,7 +53,7 @@ def gemm(net: Net, a: Blob, b: Blob, c: Blob | None, *, alpha: float, beta: floa
 
 
 def fully_connected(net: Net, x: Blob, w: Blob, bias: Blob | None) -> Blob:
-    """x·Wᵀ + bias over the last axis of `x`; FC needs a bias, so there are zeros where none is given."""
+    """Return x·Wᵀ + bias over the last axis of `x`; FC needs a bias, so zeros stand for a missing one."""
     shape = net.shape(x)
     width = net.shape(w)[0]
     if 0 in net.shape(w):  # FC divides by the size
@@ -71,7 +71,7 @@ def _check_floating(x: Blob) -> None:
 
 @onnx_op("Det")
 def det(net: Net, x: Blob) -> Blob:
-    """The product of the pivots of Gaussian elimination with row exchanges, written out for small matrices."""
+    """Det-22: the product of the pivots of Gaussian elimination with row exchanges, unrolled for small matrices."""
     _check_floating(x)
     if net.root.aten:
         return cast(
@@ -93,7 +93,7 @@ _LARGEST_DET = 32
 
 
 def _eliminate_column(net: Net, a: Blob, count: int, size: int) -> tuple[Blob, Blob, Blob]:
-    """The largest number of the first column, −1 where its row is not the first, and the matrix without the two."""
+    """Return the pivot of the first column, −1 if rows are exchanged, and the remaining matrix."""
     column = net.facts(slice_axis(net, a, 2, 0, 1), FLOAT[0], (count, size, 1))
     best = net.facts(net.ArgMax(net.Abs(column), axis=1, keepdims=1), ir.DataType.INT64, (count, 1, 1))
     rows = net.const(np.arange(size, dtype=np.int64).reshape(1, size, 1))
@@ -105,7 +105,7 @@ def _eliminate_column(net: Net, a: Blob, count: int, size: int) -> tuple[Blob, B
     sign = net.facts(net.Sub(net.const(1.0), net.Add(moved, moved)), FLOAT[0], (count, 1, 1))
     if size == 1:
         return pivot, sign, a
-    # The first row takes the place of the chosen one; then the first is dropped.
+    # The first row takes the place of the pivot row; then the first row is dropped.
     first = slice_axis(net, a, 1, 0, 1)
     exchanged = net.Add(a, net.Mul(chosen, net.Sub(first, row)))
     below = slice_axis(net, net.facts(exchanged, FLOAT[0], (count, size, size)), 1, 1, size)

@@ -16,7 +16,7 @@ from ..rules import onnx_op
 
 
 def comparison_rule(operator: str) -> Rule:
-    """A rule for a comparison, which Caffe2 broadcasts."""
+    """Return the rule of a comparison, which Caffe2 broadcasts."""
 
     def rule(net: Net, a: Blob, b: Blob) -> Blob:
         kernels = COMPARED if operator == "EQ" else ARITHMETIC
@@ -26,7 +26,7 @@ def comparison_rule(operator: str) -> Rule:
 
 
 def direct_rule(operator: str) -> Rule:
-    """A rule for an operator that takes what ONNX's does."""
+    """Return the rule of an operator that takes the same inputs as ONNX's."""
 
     def rule(net: Net, *xs: Blob) -> Blob:
         return net.op(operator, xs)
@@ -39,7 +39,7 @@ onnx_op.same(direct_rule, And="And", Or="Or", Xor="Xor", Not="Not")
 
 
 def bitwise_rule(operator: str) -> Rule:
-    """A rule for a bitwise operator; small integers are sign-extended, which keeps their bits."""
+    """Return the rule of a bitwise operator; small integers are sign-extended, which keeps their bits."""
 
     def rule(net: Net, a: Blob, b: Blob) -> Blob:
         kernels = (ir.DataType.INT32, ir.DataType.INT64)
@@ -53,14 +53,14 @@ onnx_op.same(bitwise_rule, BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", Bitwi
 
 @onnx_op("BitwiseNot")
 def bitwise_not(net: Net, x: Blob) -> Blob:
-    """Every bit is exchanged by Xor with −1."""
+    """BitwiseNot-18 as Xor with −1."""
     wide = widen(net, x, (ir.DataType.INT32, ir.DataType.INT64))
     return cast(net, net.BitwiseXor(wide, net.const(np.array(-1, wide.dtype.numpy()))), x.dtype)
 
 
 @onnx_op("Where")
 def where(net: Net, condition: Blob, x: Blob, y: Blob) -> Blob:
-    """Caffe2's Where wants equal shapes."""
+    """Where-16. Caffe2's Where needs equal shapes."""
     wide = [widen(net, v, COMPARED) for v in (x, y)]
     c, a, b = broadcast(net, condition, *wide)
     return cast(net, net.Where(c, a, b), x.dtype)

@@ -1,4 +1,4 @@
-"""Rules for elementwise arithmetic, with the casts that Caffe2's kernels need."""
+"""Rules for element-wise arithmetic, with the casts that Caffe2's kernels need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .integer import float_remainder, integer_power, mixed_power
 
 
 def unary_rule(operator: str) -> Rule:
-    """A rule for an operator whose only kernel is float32's."""
+    """Return the rule of an operator that has a float32 kernel only."""
 
     def rule(net: Net, x: Blob) -> Blob:
         return cast(net, net.op(operator, [widen(net, x, FLOAT)]), x.dtype)
@@ -29,7 +29,7 @@ def unary_rule(operator: str) -> Rule:
 
 
 def arithmetic_rule(operator: str) -> Rule:
-    """A rule for a binary operator that broadcasts; small dtypes are computed in wide ones."""
+    """Return the rule of a binary operator that broadcasts; small dtypes are computed in wide ones."""
 
     def rule(net: Net, a: Blob, b: Blob) -> Blob:
         return compute_binary(net, operator, a, b)
@@ -38,7 +38,7 @@ def arithmetic_rule(operator: str) -> Rule:
 
 
 def compute_binary(net: Net, operator: str, a: Blob, b: Blob) -> Blob:
-    """`a` and `b` through a binary operator, in the dtype of `a`."""
+    """Apply a binary operator that computes in the dtype of `a`."""
     return cast(net, net.op(operator, [widen(net, a), widen(net, b)]), a.dtype)
 
 
@@ -70,7 +70,7 @@ def neg(net: Net, x: Blob) -> Blob:
 
 @onnx_op("Sign")
 def sign(net: Net, x: Blob) -> Blob:
-    """Caffe2's Sign of NaN is 0; ONNX's is NaN."""
+    """Sign-13. Caffe2's Sign of NaN is 0; ONNX's is NaN."""
     wide = widen(net, x)
     y = net.Sign(wide)
     return cast(net, net.Where(net.NE(wide, wide), wide, y) if x.dtype.is_floating_point() else y, x.dtype)
@@ -91,7 +91,9 @@ def absolute(net: Net, x: Blob) -> Blob:
 
 @onnx_op("Round")
 def round_half_even(net: Net, x: Blob) -> Blob:
-    """Adding and subtracting 1.5·2²³ (2⁵² in float64) rounds to even; from half of that on, numbers are whole."""
+    """Round-22 by adding and subtracting 1.5·2²³ (2⁵² in float64), which rounds half to even; larger numbers are
+    integers.
+    """
     wide = widen(net, x, (ir.DataType.FLOAT, ir.DataType.DOUBLE))
     bits = 23 if wide.dtype == ir.DataType.FLOAT else 52
     shift = net.const(1.5 * 2.0**bits, wide.dtype)
@@ -101,21 +103,22 @@ def round_half_even(net: Net, x: Blob) -> Blob:
 
 
 def log1p(net: Net, y: Blob) -> Blob:
-    """log(1 + y) of float32 y ≥ 0, exact to rounding for small y.
+    """Return log(1 + y) of float32 y ≥ 0, exact to rounding for small y.
 
-    With u = 1 + y rounded, it is log(u)·y / (u − 1), or y where u is 1: W. Kahan's correction of the rounding.
+    Let u be the rounded 1 + y. The result is log(u)·y / (u − 1), or y if u is 1 (W. Kahan's correction of the
+    rounding).
     """
     one = net.const(1.0)
     u = net.Add(y, one)
     tiny = net.EQ(u, one)
-    # Where u is 1 the quotient would be 0/0: divide by 1 there.
+    # For u = 1 the quotient would be 0/0: divide by 1 there.
     step = net.Add(net.Sub(u, one), cast(net, tiny, ir.DataType.FLOAT))
     return net.Where(tiny, y, net.Mul(net.Log(u), net.Div(y, step)))
 
 
 @onnx_op("Asinh")
 def asinh(net: Net, x: Blob) -> Blob:
-    """sign(x)·log1p(|x| + x² / (1 + sqrt(x² + 1))), with |x| halved and log(2) added where the square overflows."""
+    """sign(x)·log1p(|x| + x² / (1 + sqrt(x² + 1))); |x| is halved and log(2) added if the square overflows."""
     wide = widen(net, x, FLOAT)
     size, one = net.Abs(wide), net.const(1.0)
     near = net.Clip(size, max=_SQUARED)
@@ -126,7 +129,7 @@ def asinh(net: Net, x: Blob) -> Blob:
 
 @onnx_op("Acosh")
 def acosh(net: Net, x: Blob) -> Blob:
-    """log1p(t + sqrt(t·(t + 2))) of t = x − 1."""
+    """log1p(t + sqrt(t·(t + 2))) for t = x − 1."""
     wide = widen(net, x, FLOAT)
     t = net.Sub(net.Clip(wide, max=_SQUARED), net.const(1.0))
     small = log1p(net, net.Add(t, net.Sqrt(net.Mul(t, net.Add(t, net.const(2.0))))))
@@ -140,13 +143,13 @@ def atanh(net: Net, x: Blob) -> Blob:
     size = net.Abs(wide)
     one = net.const(1.0)
     ratio = net.Div(net.Add(size, size), net.Sub(one, size))
-    # log1p multiplies by the quotient of its argument and of the step to it: of an infinity that is NaN.
+    # For infinity, the correction factor of log1p is NaN.
     whole = net.Where(net.EQ(size, one), ratio, log1p(net, ratio))
     return cast(net, net.Mul(net.Mul(whole, net.Sign(wide)), net.const(0.5)), x.dtype)
 
 
 _SQUARED = 1e9
-"""Up to here float32 holds squares; beyond, asinh and acosh are log(x) + log(2) to rounding."""
+"""Largest number whose square fits float32; above it, asinh and acosh equal log(x) + log(2) up to rounding."""
 
 
 def _log_for_large(net: Net, x: Blob, small: Blob) -> Blob:
@@ -156,7 +159,7 @@ def _log_for_large(net: Net, x: Blob, small: Blob) -> Blob:
 
 @onnx_op("Sum")
 def total(net: Net, *xs: Blob) -> Blob:
-    """A chain of Add: Caffe2's Sum wants equal shapes."""
+    """Sum-13 as a chain of Add; Caffe2's Sum needs equal shapes."""
     wide = [widen(net, x) for x in xs]
     sum_ = wide[0]
     for x in wide[1:]:
@@ -170,9 +173,11 @@ def mean(net: Net, *xs: Blob) -> Blob:
 
 
 def extremum_rule(operator: str, compare: str) -> Callable[..., Blob]:
-    """A rule for Max and Min: Caffe2's read past the end of a smaller operand, so shapes are made equal first.
+    """Return the rule of Max or Min. Caffe2's operators read past the end of a smaller operand, so shapes are made
+    equal first.
 
-    They are of float32 only. Others are compared, and the first stays where it is NaN, as the second does by itself.
+    The operators support float32 only. Other dtypes are compared and selected. A NaN in the first operand is kept
+    explicitly; comparing keeps a NaN in the second.
     """
 
     def rule(net: Net, *xs: Blob) -> Blob:
@@ -198,10 +203,10 @@ onnx_op("Min")(minimum)
 @onnx_op("Clip")
 def clip(net: Net, x: Blob, low: Blob | None, high: Blob | None) -> Blob:
     if x.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
-        # Absent bounds are float32's largest numbers, infinities included: so ONNX's schema says.
+        # ONNX's schema sets missing bounds to float32's largest finite numbers, so infinities are clipped to them.
         largest = np.array(np.finfo(np.float32).max)
         least, most = (-largest if low is None else net.static(low)), (largest if high is None else net.static(high))
-        # Where min is above max, ONNX gives max; Caffe2 asserts.
+        # If min is above max, ONNX returns max; Caffe2 asserts.
         if least is not None and most is not None and float(least) <= float(most):
             return cast(net, net.Clip(widen(net, x, FLOAT), min=float(least), max=float(most)), x.dtype)
     if low is not None:
@@ -211,7 +216,7 @@ def clip(net: Net, x: Blob, low: Blob | None, high: Blob | None) -> Blob:
 
 @onnx_op("Pow")
 def power(net: Net, x: Blob, exponent: Blob) -> Blob:
-    """Constant exponents that a kernel does better than pow; integers by repeated multiplication."""
+    """Pow-15. Some constant exponents use a better kernel than pow; integers use repeated multiplication."""
     constant = net.static(exponent)
     if constant is not None and constant.size == 1 and constant.ndim <= net.rank(x):
         number = float(constant.ravel()[0])
@@ -229,7 +234,7 @@ def power(net: Net, x: Blob, exponent: Blob) -> Blob:
 
 
 def _power_by_squaring(net: Net, x: Blob, times: int) -> Blob:
-    """x to the power of `times`, by squaring."""
+    """Return x to the power of `times`, by squaring."""
     result: Blob | None = None
     while times:
         if times & 1:
@@ -243,7 +248,7 @@ def _power_by_squaring(net: Net, x: Blob, times: int) -> Blob:
 
 @onnx_op("Mod")
 def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
-    """a − b·trunc(a / b) of integers; without `fmod` the result takes the sign of b."""
+    """Mod-13 as a − b·trunc(a / b) for integers; without `fmod` the result takes the sign of b."""
     if a.dtype.is_floating_point():
         return float_remainder(net, a, b, fmod)
     divisor = net.static(b)
@@ -252,7 +257,8 @@ def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
     x, y = widen(net, a), widen(net, b)
     rest = net.Sub(x, net.Mul(net.Div(x, y), y))
     if not fmod:
-        # The remainder of trunc has the sign of a; floor's differs by b where the signs do and it is not zero.
+        # The remainder of trunc has the sign of a. The remainder of floor differs from it by b if it is not zero and
+        # its sign is not that of b.
         zero = net.const(np.zeros((), x.dtype.numpy()))
         wrong = net.LT(net.Mul(net.Sign(rest), y), zero)
         rest = net.Add(rest, net.Mul(cast(net, wrong, x.dtype), y))
@@ -261,7 +267,7 @@ def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
 
 @onnx_op("Cast")
 def cast_to(net: Net, x: Blob, *, to: int, saturate: int) -> Blob:
-    """`saturate` concerns float8 only, which Caffe2 does not have."""
+    """Cast-23. `saturate` concerns float8 only, which Caffe2 lacks."""
     return cast(net, x, ir.DataType(to))
 
 

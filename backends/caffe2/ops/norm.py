@@ -26,7 +26,7 @@ def batch_normalization(
     momentum: float,
     training_mode: int,
 ) -> Blob | list[Blob]:
-    """In training, the moments are the batch's, and the running ones come out as the second and third output."""
+    """BatchNormalization-15. In training it uses the batch's moments and outputs the running ones second and third."""
     if training_mode:
         return _training_batch_norm(net, x, scale, bias, mean, variance, epsilon, momentum)
     operands = [widen(net, v, FLOAT) for v in (x, scale, bias, mean, variance)]
@@ -36,7 +36,7 @@ def batch_normalization(
 def _training_batch_norm(
     net: Net, x: Blob, scale: Blob, bias: Blob, mean: Blob, variance: Blob, epsilon: float, momentum: float
 ) -> list[Blob]:
-    """The running moments move by 1 − momentum to those of the batch (of the population)."""
+    """Normalize by the batch's (population) moments; the running moments move towards them by 1 − momentum."""
     axes = [0, *range(2, net.rank(x))]
     wide = widen(net, x, FLOAT)
     centered, mean_of_batch = _centered(net, wide, axes)
@@ -55,7 +55,7 @@ def _training_batch_norm(
 
 @onnx_op("InstanceNormalization")
 def instance_normalization(net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilon: float) -> Blob:
-    """Caffe2's is 4-D: the spatial dims become one, beside one of size 1."""
+    """InstanceNormalization-22. Caffe2's is 4-D: the spatial dims are merged into one, next to one of size 1."""
     rank = net.rank(x)
     wide, _ = _centered(net, widen(net, x, FLOAT), list(range(2, rank)))
     flat = wide if rank == 4 else net.facts(net.Reshape(wide, shape=[0, 0, -1, 1], outputs=2)[0])
@@ -67,9 +67,9 @@ def instance_normalization(net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilo
 def layer_normalization(
     net: Net, x: Blob, scale: Blob, bias: Blob | None, *, axis: int, epsilon: float, stash_type: int
 ) -> list[Blob]:
-    """Mean and deviation over the dims from `axis` on; scale and bias broadcast.
+    """LayerNormalization-17: mean and deviation over the dims from `axis` on; scale and bias broadcast.
 
-    The mean and the inverse deviation have the dims of `x`, of size 1 from `axis` on.
+    Mean and inverse deviation have the rank of `x`, with size 1 from `axis` on.
     """
     if stash_type != ir.DataType.FLOAT:
         raise Unsupported(f"stash_type={stash_type}: Caffe2 computes mean and variance in float32")
@@ -89,10 +89,10 @@ def layer_normalization(
 
 
 def _centered(net: Net, x: Blob, axes: list[int]) -> tuple[Blob, Blob]:
-    """x less its mean over these axes, and that mean.
+    """Return x minus its mean over these axes, and that mean.
 
-    Caffe2's kernels take E[x²] − E[x]² for the variance: of numbers with mean 100 and deviation 0.1 the layer norm is
-    75 % off in float32. What is left of the mean after this they subtract.
+    Caffe2's kernels compute the variance as E[x²] − E[x]²: for numbers with mean 100 and deviation 0.1, a layer norm is
+    75 % off in float32. After this step the kernels subtract a mean near 0.
     """
     shape = [1 if i in axes else d for i, d in enumerate(net.shape(x))]
     mean = net.facts(net.ReduceMean(x, axes=axes, keepdims=1), x.dtype, shape)
@@ -100,7 +100,7 @@ def _centered(net: Net, x: Blob, axes: list[int]) -> tuple[Blob, Blob]:
 
 
 def _reshape_statistic(net: Net, y: Blob, x: Blob, axis: int) -> Blob:
-    """What there is one number of for each cell of the dims before `axis`."""
+    """Return a statistic with one number per element of the dims before `axis`, shaped to broadcast against `x`."""
     shape = [*net.shape(x)[:axis], *[1] * (net.rank(x) - axis)]
     unknown = [d for d in shape if not isinstance(d, int)]
     if len(unknown) > 1:
@@ -111,7 +111,7 @@ def _reshape_statistic(net: Net, y: Blob, x: Blob, axis: int) -> Blob:
 
 @onnx_op("RMSNormalization")
 def rms_normalization(net: Net, x: Blob, scale: Blob, *, axis: int, epsilon: float, stash_type: int) -> Blob:
-    """x / sqrt(mean(x²) + epsilon) · scale."""
+    """RMSNormalization-23: x / sqrt(mean(x²) + epsilon) · scale."""
     if stash_type != ir.DataType.FLOAT:
         raise Unsupported(f"stash_type={stash_type}: Caffe2 computes the mean in float32")
     wide = widen(net, x, FLOAT)
@@ -125,7 +125,7 @@ def rms_normalization(net: Net, x: Blob, scale: Blob, *, axis: int, epsilon: flo
 def group_normalization(
     net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilon: float, num_groups: int, stash_type: int
 ) -> Blob:
-    """The kernel reads `group`, whatever its schema says."""
+    """GroupNormalization-21. The kernel reads the argument `group`, although its schema has another name for it."""
     if stash_type != ir.DataType.FLOAT:
         raise Unsupported(f"stash_type={stash_type}: Caffe2 computes mean and variance in float32")
     wide = widen(net, x, FLOAT)
@@ -148,14 +148,14 @@ def lp_normalization(net: Net, x: Blob, *, axis: int, p: int) -> Blob:
     if p not in (1, 2):
         raise Unsupported(f"p={p}")
     size = net.op("ReduceL1" if p == 1 else "ReduceL2", [wide], axes=[net.axis(x, axis)], keepdims=1)
-    # What has no size stays zero.
+    # A zero vector stays zero.
     none = cast(net, net.EQ(size, net.const(0.0)), ir.DataType.FLOAT)
     return cast(net, net.Div(wide, net.Add(size, none)), x.dtype)
 
 
 @onnx_op("MeanVarianceNormalization")
 def mean_variance_normalization(net: Net, x: Blob, *, axes: list[int]) -> Blob:
-    """(x − mean) / (deviation + 1e-9), as ONNX's function body has it."""
+    """(x − mean) / (deviation + 1e-9), as in ONNX's function body."""
     wide = widen(net, x, FLOAT)
     over = sorted(net.axis(x, a) for a in axes)
     centred = net.Sub(wide, net.ReduceMean(wide, axes=over, keepdims=1))
@@ -164,9 +164,9 @@ def mean_variance_normalization(net: Net, x: Blob, *, axes: list[int]) -> Blob:
 
 
 def _reshape_like(net: Net, y: Blob, x: Blob) -> Blob:
-    """`y`, whose first dim is that of `x`, with the dims of `x`.
+    """Return `y`, whose first dim is that of `x`, with the dims of `x`.
 
-    All but one of the others must be static, or the shape is computed at run time.
+    If more than one of the other dims is dynamic, the shape is computed at run time.
     """
     shape = net.shape(x)
     if sum(not isinstance(d, int) for d in shape[1:]) <= 1:

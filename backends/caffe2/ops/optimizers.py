@@ -1,4 +1,4 @@
-"""Steps of the optimizers in ONNX's training domain."""
+"""Optimizer steps of ONNX's training domain."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def adam(
 def momentum(
     net: Net, rate: Blob, count: Blob, *tensors: Blob, alpha: float, beta: float, mode: str, norm_coefficient: float
 ) -> list[Blob]:
-    """V ← αV + βg, X ← X − R·V, or X − R·(g + αV); the first step takes the gradient whole."""
+    """V ← αV + βg, X ← X − R·V, or X − R·(g + αV); the first step uses the whole gradient."""
     if mode not in ("standard", "nesterov"):
         raise Unsupported(f"mode={mode!r}")
     later = cast(net, net.GT(_cast_to_float(net, count), net.const(0.0)), FLOAT[0])
@@ -92,11 +92,11 @@ def _regularize_gradient(net: Net, x: Blob, g: Blob, coefficient: float) -> Blob
 
 
 def _group_by_tensor(tensors: Sequence[Blob], kinds: int) -> list[list[Blob]]:
-    """X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
+    """Group X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
     count = len(tensors) // kinds
     return [[tensors[k * count + i] for k in range(kinds)] for i in range(count)]
 
 
 def _interleave_results(results: list[list[Blob]]) -> list[Blob]:
-    """The results for each tensor as X1 X2 … V1 V2 …."""
+    """Return the results per tensor as X1 X2 … V1 V2 …."""
     return [value for row in zip(*results, strict=True) for value in row]

@@ -1,4 +1,6 @@
-"""Rules that compare positions along axes with numbers: triangles, unit matrices, one-hot vectors, running sums."""
+"""Rules that compare element indices along axes with numbers: triangular and unit matrices, one-hot vectors, running
+sums.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .product import flip_axis, running_total, shift_axis
 
 
 def axis_positions(net: Net, x: Blob, axis: int) -> Blob:
-    """0, 1, 2 … along `axis` of `x`, shaped to broadcast against it: a constant where the size is static."""
+    """Return 0, 1, 2 … along `axis` of `x`, shaped to broadcast against it; a constant if the size is static."""
     rank, size = net.rank(x), net.shape(x)[axis]
     shape = [size if i == axis else 1 for i in range(rank)]
     if isinstance(size, int):
@@ -28,12 +30,12 @@ def axis_positions(net: Net, x: Blob, axis: int) -> Blob:
 
 
 _FAR = 1 << 62
-"""Further from a diagonal than any element is, and no sum with its place overflows."""
+"""Further from the diagonal than any element; a sum with a position does not overflow."""
 
 
 @onnx_op("Trilu")
 def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
-    """Keep what is on or above (below) the diagonal `k`."""
+    """Trilu-14: keep what is on or above (below) the diagonal `k`."""
     if 0 in net.shape(x):
         return x
     diagonal = 0 if k is None else int(net.need(k, "k of Trilu").ravel()[0])
@@ -54,13 +56,15 @@ def eye_like(net: Net, x: Blob, *, dtype: int | None, k: int) -> Blob:
 
 @onnx_op("MelWeightMatrix")
 def mel_weight_matrix(net: Net, *inputs: Blob, output_datatype: int) -> Blob:
-    """A constant where its inputs are: it is computed before this rule is asked."""
+    """MelWeightMatrix-17. With constant inputs it is computed before this rule is called."""
     raise Unsupported("the bands and rates of MelWeightMatrix are computed at run time")
 
 
 @onnx_op("OneHot")
 def one_hot(net: Net, indices: Blob, depth: Blob, values: Blob, *, axis: int) -> Blob:
-    """`values` holds what is elsewhere and what is at an index; negative indices count from the end."""
+    """OneHot-11. `values` holds the value for all other positions, then the value at the index; negative indices count
+    from the end.
+    """
     size = int(net.need(depth, "the depth of OneHot").ravel()[0])
     off, on = (net.Slice(values, starts=[i], ends=[i + 1]) for i in (0, 1))
     rank = net.rank(indices) + 1
@@ -75,7 +79,7 @@ def one_hot(net: Net, indices: Blob, depth: Blob, values: Blob, *, axis: int) ->
 
 @onnx_op("Hardmax")
 def hardmax(net: Net, x: Blob, *, axis: int) -> Blob:
-    """1 at the first largest element along `axis`, 0 elsewhere."""
+    """Hardmax-13: 1 at the first largest element along `axis`, 0 elsewhere."""
     along = net.axis(x, axis)
     largest = net.ArgMax(widen(net, x), axis=along, keepdims=1)
     return cast(net, net.EQ(axis_positions(net, x, along), net.facts(largest, ir.DataType.INT64)), x.dtype)
@@ -83,7 +87,7 @@ def hardmax(net: Net, x: Blob, *, axis: int) -> Blob:
 
 @onnx_op("CumSum")
 def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Blob:
-    """A product with a triangle of ones, which only float32 has; else sums of shifted copies."""
+    """CumSum-14 as a product with a triangle of ones in float32, else as sums of shifted copies."""
     along = net.axis(x, int(net.need(axis, "the axis of CumSum").ravel()[0]))
     if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         return _accumulate(net, "Add", x, along, exclusive, reverse, 0)
@@ -115,7 +119,9 @@ def _accumulate(net: Net, operator: str, x: Blob, axis: int, exclusive: int, rev
 
 @onnx_op("TopK")
 def top_k(net: Net, x: Blob, k: Blob, *, axis: int, largest: int, sorted: int) -> list[Blob]:
-    """The largest, in order (which `sorted=0` leaves open); the smallest are the largest of the negative."""
+    """TopK-11: the largest elements in order (`sorted=0` allows any); the smallest are the largest of the negated
+    input.
+    """
     count = int(net.need(k, "k of TopK").ravel()[0])
     moved, back = move_axis_last(net, widen(net, x, FLOAT), axis)
     values, indices = net.TopK(moved if largest else net.Negative(moved), k=count, outputs=2)

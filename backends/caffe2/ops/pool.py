@@ -33,7 +33,9 @@ def max_pool(
     storage_order: int,
     strides: Sequence[int] | None,
 ) -> Blob | list[Blob]:
-    """Dilated pools and those with indices gather their windows: Caffe2 lacks the first, and has the others on CUDA."""
+    """MaxPool-22. Dilated pools and pools with indices gather their windows: Caffe2 lacks dilated pools, and has
+    indices on CUDA only.
+    """
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
     if ceil_mode:
         made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
@@ -60,7 +62,7 @@ def average_pool(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> Blob:
-    """With `ceil_mode`, cells beyond the explicit pads do not count: zeros are put around the input first."""
+    """AveragePool-22. With `ceil_mode`, elements beyond the explicit pads do not count, so zeros are padded first."""
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
     wide = widen(net, x, FLOAT)
     counted = bool(count_include_pad) and any(made.pads)
@@ -106,7 +108,7 @@ def lp_pool(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> Blob:
-    """The p-th root of the sum of p-th powers over each window, whose cells are gathered."""
+    """LpPool-22: the p-th root of the sum of p-th powers over each window; the windows are gathered."""
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
     if ceil_mode:
         made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
@@ -124,7 +126,7 @@ def _root(net: Net, x: Blob, p: int) -> Blob:
 
 
 def _max_by_gather(net: Net, x: Blob, made: Window, storage_order: int, indexed: bool) -> tuple[Blob, list[Blob]]:
-    """Maxima of gathered windows, and where they are in the flat tensor, counted by rows or by columns."""
+    """Return maxima of gathered windows, and their flat indices in row-major or column-major order."""
     found = gather_taps(net, x, made, -np.inf, window_counts(net, x, made))
     values = net.op("ReduceMax", [found.cells], axes=[3], keepdims=0)
     made_values = restore_spatial(net, values, found, x.dtype)
@@ -148,7 +150,7 @@ def _max_by_gather(net: Net, x: Blob, made: Window, storage_order: int, indexed:
 
 
 def _mean_by_gather(net: Net, x: Blob, made: Window, counted: bool, ceil: bool) -> Blob:
-    """Means of gathered windows, over the cells in the input or over those in its pads as well."""
+    """Return means of gathered windows. Elements in the padding count only with `count_include_pad`."""
     larger = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made)) if ceil else made
     found = gather_taps(net, x, larger, 0.0, window_counts(net, x, larger))
     number = found.inside
@@ -163,7 +165,7 @@ def _mean_by_gather(net: Net, x: Blob, made: Window, counted: bool, ceil: bool) 
 
 
 def _inside_mask(made: Window, sizes: list[int], padded: list[int]) -> np.ndarray:
-    """Of each tap [windows, taps]: whether it lies in the input with its explicit pads."""
+    """Return for each tap [windows, taps] whether it is inside the input with its explicit pads."""
     inside = np.ones([1, 1], bool)
     for i in range(made.rank):
         cell = np.arange(sizes[i])[:, None] * made.strides[i] + np.arange(made.kernel[i])[None, :] * made.dilations[i]

@@ -1,4 +1,4 @@
-"""Products and running sums along an axis, which Caffe2 has no operators for, in a logarithmic number of steps."""
+"""Products and running sums along an axis, for which Caffe2 has no operators, in a logarithmic number of steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..net import Net
 
 
 def reduce_product(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
-    """The product over `axes`: halves multiplied with each other until one cell is left."""
+    """Return the product over `axes`: halves are multiplied until one element remains."""
     for axis in axes:
         size = net.shape(x)[axis]
         if not isinstance(size, int):
@@ -38,7 +38,7 @@ def reduce_product(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
 
 
 def running_total(net: Net, operator: str, x: Blob, axis: int, neutral: float) -> Blob:
-    """Running sums (`Add`) or products (`Mul`): shifted by 1, 2, 4 … cells and combined (Hillis and Steele, 1986)."""
+    """Return running sums (`Add`) or products (`Mul`): shift by 1, 2, 4 … and combine (Hillis and Steele, 1986)."""
     size = net.shape(x)[axis]
     if not isinstance(size, int):
         raise Unsupported("a running sum or product along an axis whose size is not fixed")
@@ -50,7 +50,7 @@ def running_total(net: Net, operator: str, x: Blob, axis: int, neutral: float) -
 
 
 def shift_axis(net: Net, x: Blob, axis: int, step: int, filling: float) -> Blob:
-    """`x` moved `step` cells on along an axis of a fixed size; `filling` takes the free places."""
+    """Return `x` shifted by `step` elements along an axis of static size; `filling` takes the free positions."""
     size = net.shape(x)[axis]
     assert isinstance(size, int)
     edge = full_like(net, slice_axis(net, x, axis, 0, min(step, size)), filling, x.dtype)
@@ -58,7 +58,7 @@ def shift_axis(net: Net, x: Blob, axis: int, step: int, filling: float) -> Blob:
 
 
 def concat_parts(net: Net, parts: list[Blob], axis: int) -> Blob:
-    """The parts along `axis`, with their dims added up."""
+    """Concatenate along `axis`, adding up the dims."""
     y = concat(net, parts, axis)
     sizes = [net.shape(p)[axis] for p in parts]
     total = sum(s for s in sizes if isinstance(s, int)) if all(isinstance(s, int) for s in sizes) else None
@@ -67,9 +67,9 @@ def concat_parts(net: Net, parts: list[Blob], axis: int) -> Blob:
 
 
 def flip_axis(net: Net, x: Blob, axis: int) -> Blob:
-    """`x` with an axis of a fixed size turned round."""
+    """Return `x` with an axis of static size reversed."""
     size = net.shape(x)[axis]
     if not isinstance(size, int):
-        raise Unsupported("an axis turned round whose size is not fixed")
+        raise Unsupported("a reversed axis whose size is not fixed")
     order = net.const(np.arange(size, dtype=np.int64)[::-1].copy())
     return net.facts(net.Gather(x, order, axis=axis), x.dtype, net.shape(x))

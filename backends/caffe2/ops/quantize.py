@@ -1,4 +1,4 @@
-"""Rules for quantization: integers of 8 and 16 bits as whole numbers in float32 or int32, exactly."""
+"""Rules for quantization: 8-bit and 16-bit integers as whole numbers in float32 or int32, exactly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def quantize_linear(
     precision: int,
     saturate: int,
 ) -> Blob:
-    """round(x / scale) + zero point, inside the range of the integer; `saturate` concerns float8."""
+    """round(x / scale) + zero point, clipped to the range of the integer; `saturate` concerns float8."""
     if precision not in (0, ir.DataType.FLOAT):
         raise Unsupported(f"precision={precision}: the division is in float32")
     target = ir.DataType(output_dtype or ir.DataType.UINT8) if zero_point is None else zero_point.dtype
@@ -66,7 +66,7 @@ def dequantize_linear(
     block_size: int,
     output_dtype: int,
 ) -> Blob:
-    """(x − zero point) · scale; the difference of int32 is taken before it becomes a float."""
+    """(x − zero point) · scale; the difference of int32 is computed before it becomes a float."""
     wide = widen(net, x, (ir.DataType.INT32,))
     if zero_point is not None:
         wide = net.Sub(
@@ -159,7 +159,7 @@ def qlinear_conv(
 
 
 def requantize(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Blob:
-    """Whole numbers by rounding half to even, moved by the zero point and kept in the range of `target`."""
+    """Return integers rounded half to even, plus the zero point, clipped to the range of `target`."""
     if target not in _RANGES:
         raise Unsupported(f"quantization to {dtype_name(target)}, which Caffe2 does not have")
     low, high = _RANGES[target]
@@ -169,7 +169,7 @@ def requantize(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Blo
 
 
 def _broadcast_parameter(net: Net, x: Blob, parameter: Blob, axis: int, block_size: int) -> Blob:
-    """A scale or zero point, to broadcast against `x`: one number, one for each index of an axis, or for a block."""
+    """Return a scale or zero point that broadcasts against `x`: per tensor, per index of an axis, or per block."""
     if net.rank(parameter) == 0 or (net.rank(parameter) == 1 and parameter.shape == (1,)):
         return parameter
     along = net.axis(x, axis)
@@ -187,7 +187,7 @@ def _broadcast_parameter(net: Net, x: Blob, parameter: Blob, axis: int, block_si
 
 
 def _row_parameter(net: Net, a: Blob, parameter: Blob | None) -> Blob | None:
-    """Scales or zero points of a matrix's rows stand in a column."""
+    """Return scales or zero points of a matrix's rows as a column."""
     if parameter is None or net.rank(parameter) != 1 or parameter.shape == (1,):
         return parameter
     return net.facts(net.ExpandDims(parameter, dims=[1]), shape=(*net.shape(parameter), 1))
@@ -202,17 +202,17 @@ def _channel_parameter(net: Net, parameter: Blob, rank: int) -> Blob:
 
 
 def _subtract_zero_point(net: Net, x: Blob, zero: Blob | None) -> Blob:
-    """x − zero point, in float32: at most 16 bits and a sign."""
+    """Return x − zero point in float32: at most 16 bits and a sign."""
     wide = cast(net, x, ir.DataType.FLOAT)
     return wide if zero is None else net.facts(net.Sub(wide, cast(net, zero, ir.DataType.FLOAT)), shape=x.shape)
 
 
 _EXACT = 256
-"""So many products of differences of 8-bit numbers (at most 255²) have a sum that float32 holds, below 2²⁴."""
+"""Number of products of centred 8-bit numbers (at most 255²) whose sum float32 holds exactly, below 2²⁴."""
 
 
 def _exact_product(net: Net, x: Blob, y: Blob) -> Blob:
-    """The matrix product of whole numbers as int32, in parts that float32 sums exactly."""
+    """Return the matrix product of whole numbers as int32, in parts that float32 sums exactly."""
     depth = net.shape(x)[-1]
     if not isinstance(depth, int):
         raise Unsupported("an integer product over an axis whose size is not fixed")
@@ -232,7 +232,7 @@ def _exact_product(net: Net, x: Blob, y: Blob) -> Blob:
 def _exact_convolution(
     net: Net, x: Blob, w: Blob, x_zero: Blob | None, w_zero: Blob | None, given: Mapping[str, Any]
 ) -> Blob:
-    """The same for a convolution, whose input channels are divided; outside the input lie zero points."""
+    """Return the int32 convolution of whole numbers, split by input channels; padding has the zero point."""
     a = _subtract_zero_point(net, x, x_zero)
     b = _subtract_zero_point(net, w, None if w_zero is None else _channel_parameter(net, w_zero, net.rank(x) + 1))
     sizes = net.shape(w)[1:]

@@ -1,4 +1,4 @@
-"""Rules for random numbers. A `seed` is one of ONNX's own generator, whose numbers no other gives."""
+"""Rules for random numbers. A `seed` refers to ONNX's own generator, whose numbers no other runtime reproduces."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ def random_normal_like(net: Net, x: Blob, *, dtype: int | None, mean: float, sca
 
 @onnx_op("Multinomial")
 def multinomial(net: Net, x: Blob, *, dtype: int, sample_size: int, seed: float | None) -> Blob:
-    """How many of the running sums of the probabilities a uniform number is past; `x` holds logarithms."""
+    """Multinomial-22: count how many running sums of the probabilities are below a uniform number; `x` holds
+    logarithms.
+    """
     probabilities = net.Softmax(widen(net, x, FLOAT), axis=1)
     count = net.shape(x)[1]
     assert isinstance(count, int)
     sums = fully_connected(net, probabilities, net.const(np.tri(count, dtype=np.float32)), None)
-    # The last sum is 1 but for rounding: no number is past it.
+    # The last sum is 1 up to rounding; no number exceeds it.
     sums = net.facts(net.ExpandDims(slice_axis(net, sums, 1, 0, count - 1), dims=[1]), FLOAT[0],
                      (net.shape(x)[0], 1, count - 1))  # fmt: skip
     shape = concat(net, [dim(net, x, 0), net.const(np.array([sample_size, 1], np.int64))])

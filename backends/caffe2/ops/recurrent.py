@@ -1,4 +1,4 @@
-"""Rules for RNN, GRU and LSTM: cells written out over a short sequence of a fixed length, else in a loop."""
+"""Rules for RNN, GRU and LSTM: unrolled over a short sequence of fixed length, else in a loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rnn(
     hidden_size: int | None,
     layout: int,
 ) -> list[Blob]:
-    """`hidden_size` is that of the weights."""
+    """RNN-22. `hidden_size` is not read: the weights have it."""
     count = 2 if direction == "bidirectional" else 1
     functions = activation_functions("RNN", activations, activation_alpha, activation_beta, count)
 
@@ -73,7 +73,7 @@ def gru(
     layout: int,
     linear_before_reset: int,
 ) -> list[Blob]:
-    """`hidden_size` is that of the weights."""
+    """GRU-22. `hidden_size` is not read: the weights have it."""
     count = 2 if direction == "bidirectional" else 1
     functions = activation_functions("GRU", activations, activation_alpha, activation_beta, count)
 
@@ -121,7 +121,7 @@ def lstm(
     input_forget: int,
     layout: int,
 ) -> list[Blob]:
-    """`hidden_size` is that of the weights."""
+    """LSTM-22. `hidden_size` is not read: the weights have it."""
     count = 2 if direction == "bidirectional" else 1
     functions = activation_functions("LSTM", activations, activation_alpha, activation_beta, count)
 
@@ -159,7 +159,7 @@ def _run_directions(
     r: Blob,
     cell: Callable[[int], tuple[DirectionWeights, Cell]],
 ) -> list[Blob]:
-    """All directions: Y and the last states, with the batch where `layout` says."""
+    """Run all directions; return Y and the last states, with the batch at the position that `layout` selects."""
     wide = widen(net, x, FLOAT)
     wide = transpose(net, wide, [1, 0, 2]) if layout else wide
     given = [transpose(net, s, [1, 0, 2]) if layout and s is not None else s for s in initial]

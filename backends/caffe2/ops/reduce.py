@@ -20,7 +20,9 @@ Reduce = Callable[[Net, Blob, list[int], int], Blob]
 
 
 def reduction_rule(compute: Reduce, kernels: tuple[ir.DataType, ...]) -> Rule:
-    """A rule from `compute(net, x, axes, keepdims)`, given `x` in one of `kernels` and axes counted from the front."""
+    """Return a rule that calls `compute(net, x, axes, keepdims)`, with `x` cast to one of the dtypes `kernels` and
+    non-negative axes.
+    """
 
     def rule(net: Net, x: Blob, axes: Blob | None, *, keepdims: int, noop_with_empty_axes: int) -> Blob:
         given = [] if axes is None else [int(a) for a in net.need(axes, "the axes of a reduction").ravel()]
@@ -30,7 +32,7 @@ def reduction_rule(compute: Reduce, kernels: tuple[ir.DataType, ...]) -> Rule:
         if (empty := _empty_extremum(net, compute, x, over, keepdims)) is not None:
             return empty
         wide = widen(net, x, kernels)
-        # Where nothing is reduced, what is done to each element (a square, a logarithm) still is.
+        # If nothing is reduced, the element-wise part (a square, a logarithm) still applies.
         y = compute(net, wide, over, keepdims) if over else _reduce_elementwise(net, compute, wide)
         return cast(net, y, x.dtype)
 
@@ -44,7 +46,7 @@ def _reduce_elementwise(net: Net, compute: Reduce, x: Blob) -> Blob:
 
 
 def native_reduction(operator: str) -> Reduce:
-    """An operator of Caffe2's own."""
+    """Return a reduction by one of Caffe2's own operators."""
 
     def compute(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
         y = net.op(operator, [x], axes=axes, keepdims=keepdims)
@@ -60,13 +62,16 @@ _sum, _max, _min = native_reduction("ReduceSum"), native_reduction("ReduceMax"),
 
 
 def _empty_extremum(net: Net, compute: Reduce, x: Blob, axes: list[int], keepdims: int) -> Blob | None:
-    """The largest or smallest of no elements, for which Caffe2 has float32's last finite number: the least or most."""
+    """Return the extremum of no elements, such as −∞ for a maximum; None if there are elements.
+
+    For no elements, Caffe2 returns float32's last finite number instead.
+    """
     shape = x.shape
     if compute not in (_max, _min) or shape is None or not any(shape[a] == 0 for a in axes):
         return None
     kept = [1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes]
     if not all(isinstance(d, int) for d in kept):
-        raise Unsupported("the largest or smallest of no elements, with dims that are not fixed")
+        raise Unsupported("the maximum or minimum of no elements, with dims that are not fixed")
     dtype = x.dtype.numpy()
     if x.dtype.is_floating_point():
         value = -np.inf if compute is _max else np.inf
@@ -94,7 +99,7 @@ def _log_sum(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
 
 
 def _log_sum_exp(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
-    """max + log(sum(exp(x − max))), which does not overflow."""
+    """Return max + log(sum(exp(x − max))), which does not overflow."""
     largest = _max(net, x, axes, 1)
     total = net.Add(net.Log(_sum(net, net.Exp(net.Sub(x, largest)), axes, 1)), largest)
     return total if keepdims else net.Squeeze(total, dims=axes)
@@ -115,7 +120,7 @@ onnx_op("ReduceLogSumExp")(reduction_rule(_log_sum_exp, FLOAT))
 
 
 def arg_extremum_rule(operator: str) -> Rule:
-    """A rule for ArgMax and ArgMin."""
+    """Return the rule of ArgMax or ArgMin."""
 
     def rule(net: Net, x: Blob, *, axis: int, keepdims: int, select_last_index: int) -> Blob:
         over = net.axis(x, axis)

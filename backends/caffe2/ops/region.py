@@ -1,4 +1,4 @@
-"""Rules that sample an image at coordinates which are data: regions, grids, folds."""
+"""Rules that sample an image at computed coordinates: regions, grids, folds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def roi_align(
     sampling_ratio: int,
     spatial_scale: float,
 ) -> Blob:
-    """Caffe2's regions begin with the number of their image."""
+    """RoiAlign-22. Caffe2's regions start with the index of their image."""
     if mode != "avg":
         raise Unsupported(_MAX)
     column = net.facts(net.ExpandDims(cast(net, batch, ir.DataType.FLOAT), dims=[1]), FLOAT[0], (None, 1))
@@ -75,7 +75,7 @@ def col2im(
     pads: list[int] | None,
     strides: list[int] | None,
 ) -> Blob:
-    """A transposed convolution: each cell of a column goes to its place in the window, and what overlaps is added."""
+    """Col2Im-18 as a transposed convolution: each column element is added at its position in the window."""
     image = [int(d) for d in net.need(image_shape, "the image shape of Col2Im")]
     block = [int(d) for d in net.need(block_shape, "the block shape of Col2Im")]
     n, cells = len(image), int(np.prod(block))
@@ -83,7 +83,7 @@ def col2im(
     batch, rows, _ = fixed_dims(net, x, "Col2Im")
     windows = [(image[i] + around[i] + around[n + i] - (block[i] - 1) * apart[i] - 1) // steps[i] + 1 for i in range(n)]
     kernel = np.tile(np.eye(cells, dtype=np.float32).reshape(cells, 1, *block), (rows // cells, *[1] * (n + 1)))
-    # What the last window does not reach is empty.
+    # Elements that no window reaches are zero.
     extra = [
         image[i] + around[i] + around[n + i] - (windows[i] - 1) * steps[i] - (block[i] - 1) * apart[i] - 1
         for i in range(n)
@@ -98,7 +98,7 @@ def col2im(
 
 @onnx_op("GridSample")
 def grid_sample(net: Net, x: Blob, grid: Blob, *, align_corners: int, mode: str, padding_mode: str) -> Blob:
-    """The weighted sum of the cells around each coordinate, gathered from the flat image."""
+    """GridSample-22: the weighted sum of the elements around each coordinate, gathered from the flat image."""
     if net.root.aten and net.rank(x) == 4:
         arguments = {
             "interpolation_mode": ("linear", "nearest", "cubic").index(mode),
@@ -113,7 +113,7 @@ def grid_sample(net: Net, x: Blob, grid: Blob, *, align_corners: int, mode: str,
     coordinates = widen(net, grid, FLOAT)
     indices, weights = [], []
     for axis, size in enumerate(sizes):
-        # The grid counts the axes backwards: x, y, z.
+        # The grid has the axes in reverse order: x, y, z.
         one = slice_axis(net, coordinates, rank + 1, rank - 1 - axis, rank - axis)
         where = net.facts(net.Squeeze(one, dims=[rank + 1]), FLOAT[0], places[:-1])
         near, shares = _padded_neighbors(net, where, size, bool(align_corners), mode, padding_mode)
@@ -125,7 +125,9 @@ def grid_sample(net: Net, x: Blob, grid: Blob, *, align_corners: int, mode: str,
 def _gather_weighted(
     net: Net, x: Blob, places: Sequence[int], indices: list[list[Blob]], weights: list[list[Blob]]
 ) -> Blob:
-    """The sum over every choice of a neighbour along each axis; `indices` and `weights` are of dims `places`."""
+    """Return the weighted sum over all combinations of one neighbour per axis; `indices` and `weights` have the dims
+    `places`.
+    """
     batch, channels, *sizes = fixed_dims(net, x, "a sampled image")
     rank = len(sizes)
     last = transpose(net, x, [0, *range(2, rank + 2), 1])
@@ -150,7 +152,9 @@ def _gather_weighted(
 def _padded_neighbors(
     net: Net, where: Blob, size: int, align: bool, mode: str, padding: str
 ) -> tuple[list[Blob], list[Blob]]:
-    """Along one axis: the cells near each coordinate, as int64, and their weights, 0 where padding is."""
+    """Return the elements near each coordinate along one axis as int64, and their weights, which are 0 in the
+    padding.
+    """
     half, one = net.const(0.5), net.const(1.0)
     if align:
         where = net.Mul(net.Add(where, one), net.const((size - 1) / 2))
@@ -179,7 +183,7 @@ def _padded_neighbors(
 
 
 def _reflect_coordinates(net: Net, where: Blob, low: float, high: float) -> Blob:
-    """Reflected at the borders until it lies between them."""
+    """Reflect coordinates at the borders until they lie between them."""
     if high <= low:
         return full_like(net, where, low, FLOAT[0])
     distance = net.Abs(net.Sub(where, net.const(low)))
@@ -193,7 +197,9 @@ def _reflect_coordinates(net: Net, where: Blob, low: float, high: float) -> Blob
 
 
 def _neighbors(net: Net, where: Blob, mode: str) -> tuple[list[Blob], list[Blob]]:
-    """The cells around a coordinate and their weights; the cubic of R. Keys (1981) has the parameter −0.75 here."""
+    """Return the elements around a coordinate and their weights. The cubic kernel is that of R. Keys (1981) with
+    parameter −0.75.
+    """
     if mode == "nearest":
         return [where], [full_like(net, where, 1.0, FLOAT[0])]
     base, one = net.Floor(where), net.const(1.0)
@@ -233,7 +239,9 @@ def deform_conv(
     pads: list[int] | None,
     strides: list[int] | None,
 ) -> Blob:
-    """Every cell of a window is sampled at its own place (bilinear, zeros outside), then weighed: 2-D."""
+    """DeformConv-22 in 2-D: every window element is sampled at its own coordinate (bilinear, zero outside), then
+    weighted.
+    """
     shape, sizes, moved = (fixed_dims(net, v, "DeformConv") for v in (x, w, offset))
     if len(shape) != 4:
         raise Unsupported("a DeformConv that is not 2-D")
@@ -241,7 +249,7 @@ def deform_conv(
     kernel, (rows, columns) = sizes[2:], moved[2:]
     apart, steps, around = dilations or [1, 1], strides or [1, 1], pads or [0] * 4
     taps, per = kernel[0] * kernel[1], channels // offset_group
-    # [batch, groups, taps, 2, rows, columns]; images of one offset group are images of their own.
+    # [batch, groups, taps, 2, rows, columns]; each offset group becomes an image of its own.
     shifts = reshape_fixed(net, widen(net, offset, FLOAT), [batch * offset_group, taps, 2, rows, columns])
     grid = np.indices([kernel[0], kernel[1], rows, columns])
     places = [batch * offset_group, taps, rows, columns]
@@ -260,7 +268,7 @@ def deform_conv(
     if mask is not None:
         factor = reshape_fixed(net, widen(net, mask, FLOAT), [batch * offset_group, 1, taps, rows, columns])
         cells = net.facts(net.Mul(cells, factor), FLOAT[0], [batch * offset_group, per, taps, rows, columns])
-    # Windows side by side: a convolution of as many cells as a window has, that far apart.
+    # Windows side by side: a convolution with kernel and stride equal to the number of elements per window.
     inner = channels // group
     left = reshape_fixed(net, cells, [batch, group, inner * taps, rows * columns])
     right = reshape_fixed(net, widen(net, w, FLOAT), [1, group, sizes[0] // group, inner * taps])

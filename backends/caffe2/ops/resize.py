@@ -1,4 +1,4 @@
-"""The rule for Resize: one gather (nearest) or one matrix of weights (linear, cubic) for each axis that changes."""
+"""The rule for Resize: one gather (nearest) or one weight matrix (linear, cubic) per axis that changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resize(
     mode: str,
     nearest_mode: str,
 ) -> Blob:
-    """Sizes that are computed at run time are taken from the shape that the model states for the result."""
+    """Resize-19. Sizes computed at run time are taken from the declared shape of the result."""
     how = Interpolation(
         mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias),
         extrapolation_value,
@@ -69,7 +69,7 @@ def resize(
         limits = np.iinfo(x.dtype.numpy())
         if limits.bits > 16:
             raise Unsupported(f"interpolation of {dtype_name(x.dtype)}, which float32 does not hold")
-        whole = round_half_even(net, y) if how.antialias else net.Mul(y, net.const(WHOLE))  # which Cast cuts off
+        whole = round_half_even(net, y) if how.antialias else net.Mul(y, net.const(WHOLE))  # Cast truncates it
         y = net.Clip(whole, min=float(limits.min), max=float(limits.max))
     return cast(net, y, x.dtype)
 
@@ -77,7 +77,7 @@ def resize(
 def _sizes_and_scales(
     net: Net, x: Blob, sizes: Blob | None, over: list[int], policy: str, how: Interpolation
 ) -> dict[int, tuple[int, float]]:
-    """Size and scale of each axis that changes, from `sizes`."""
+    """Return size and scale of each axis that changes, from `sizes`."""
     content, expected = net.static(sizes), net.results[0].shape
     if content is not None:
         wanted = dict(zip(over, map(int, content.ravel()), strict=True))
@@ -97,12 +97,12 @@ def _sizes_and_scales(
 
 
 def _is_given_size(expected: Any, own: Dim) -> bool:
-    """Whether the size of an axis is a number, or the name of a dim that stays as it is."""
+    """Return whether the size of an axis is a number, or the name of a dim that does not change."""
     return isinstance(expected, int) or (own is not None and str(expected) == own)
 
 
 def _region_bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tuple[float, float]]:
-    """Start and end of the region along each axis, as shares of it."""
+    """Return start and end of the region along each axis, as fractions of the axis."""
     if roi is None:
         raise Unsupported("tf_crop_and_resize without a region")
     content = [float(v) for v in net.need(roi, "the region of Resize").ravel()]
@@ -110,7 +110,9 @@ def _region_bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tup
 
 
 def _repeat_nearest(net: Net, x: Blob, factors: dict[int, float], how: Interpolation) -> Blob | None:
-    """Nearest cells of a dynamic image at whole scales, which Caffe2's ResizeNearest repeats as ONNX does."""
+    """Resize a dynamic image by nearest at integer scales, for which Caffe2's ResizeNearest equals ONNX's Resize.
+    Return None in other cases.
+    """
     height, width = factors.get(2, 1.0), factors.get(3, 1.0)
     whole = all(f == int(f) for f in factors.values()) and {a for a, f in factors.items() if f != 1} <= {2, 3}
     same = (how.coordinates, how.nearest) in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"))

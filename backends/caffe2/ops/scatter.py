@@ -1,4 +1,4 @@
-"""Rules that read and write cells by their coordinates: each becomes an index into the flat tensor."""
+"""Rules that read and write elements by coordinates, which become indices into the flat tensor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASSIGNED = (ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64)
 
 @onnx_op("GatherND")
 def gather_nd(net: Net, x: Blob, indices: Blob, *, batch_dims: int) -> Blob:
-    """A gather of slices of the tensor, whose indexed dims are flattened into one."""
+    """GatherND-13: gather slices of the tensor with its indexed dims flattened into one."""
     shape, places = fixed_dims(net, x, "GatherND"), fixed_dims(net, indices, "GatherND")
     depth = batch_dims + places[-1]
     rows = reshape_fixed(net, x, [int(np.prod(shape[:depth])), *shape[depth:]])
@@ -41,7 +41,7 @@ def scatter_elements(net: Net, x: Blob, indices: Blob, updates: Blob, *, axis: i
 
 @onnx_op("ScatterND")
 def scatter_nd(net: Net, x: Blob, indices: Blob, updates: Blob, *, reduction: str) -> Blob:
-    """Slices become the cells that they consist of."""
+    """ScatterND-18: slices are scattered element by element."""
     shape, places = fixed_dims(net, x, "ScatterND"), fixed_dims(net, indices, "ScatterND")
     depth = places[-1]
     size = int(np.prod(shape[depth:]))
@@ -53,7 +53,7 @@ def scatter_nd(net: Net, x: Blob, indices: Blob, updates: Blob, *, reduction: st
 
 @onnx_op("TensorScatter")
 def tensor_scatter(net: Net, past: Blob, update: Blob, starts: Blob | None, *, axis: int, mode: str) -> Blob:
-    """`update` written into `past` along `axis`, from a start for each batch; `circular` goes on at the beginning."""
+    """Write `update` into `past` along `axis`, starting at one index per batch element; `circular` wraps around."""
     shape, places = fixed_dims(net, past, "TensorScatter"), fixed_dims(net, update, "TensorScatter")
     along = net.axis(past, axis)
     steps = np.arange(places[along], dtype=np.int64).reshape([-1 if i == along else 1 for i in range(len(shape))])
@@ -80,7 +80,7 @@ def max_unpool(
     pads: list[int] | None,
     strides: list[int] | None,
 ) -> Blob:
-    """Zeros, and each element of `x` at its index into the tensor that was pooled."""
+    """MaxUnpool-22: zeros, with each element of `x` at its index into the tensor that was pooled."""
     sizes = fixed_dims(net, x, "MaxUnpool")
     n = len(kernel_shape)
     steps, around = strides or [1] * n, pads or [0] * 2 * n
@@ -90,14 +90,15 @@ def max_unpool(
     if output_shape is not None:
         shape = [int(d) for d in net.need(output_shape, "the output shape of MaxUnpool")]
     zeros = net.const(np.zeros(int(np.prod(shape)), x.dtype.numpy()))
-    # Indices count within the tensor that `kernel_shape`, `strides` and `pads` give; a larger output has other rows.
+    # Indices refer to the tensor whose size follows from `kernel_shape`, `strides` and `pads`; in a larger output, rows
+    # have another length.
     if output_shape is not None and shape != [*sizes[:2], *inferred]:
         cells = _remap_indices(net, cells, [*sizes[:2], *inferred], shape)
     return _scatter(net, zeros, cells, flatten_to_vector(net, x), "none", shape)
 
 
 def _remap_indices(net: Net, cells: Blob, old: list[int], new: list[int]) -> Blob:
-    """Flat indices into a tensor of dims `old` as those into one of dims `new`."""
+    """Return flat indices into a tensor of dims `old` as indices into one of dims `new`."""
     result: Blob | None = None
     for axis in range(len(old)):
         stride, count = int(np.prod(old[axis + 1 :])), net.const(np.array(old[axis]))
@@ -110,7 +111,7 @@ def _remap_indices(net: Net, cells: Blob, old: list[int], new: list[int]) -> Blo
 
 
 def _scatter(net: Net, x: Blob, cells: Blob, updates: Blob, reduction: str, shape: list[int]) -> Blob:
-    """`x` with `updates` (flat) at the flat indices `cells`, in the dims `shape`."""
+    """Return `x` with `updates` (flat) at the flat indices `cells`, with the dims `shape`."""
     data = flatten_to_vector(net, x)
     if reduction == "none":
         return reshape_fixed(net, _assign_cells(net, data, cells, updates), shape)
@@ -118,7 +119,10 @@ def _scatter(net: Net, x: Blob, cells: Blob, updates: Blob, reduction: str, shap
 
 
 def _assign_cells(net: Net, data: Blob, cells: Blob, updates: Blob) -> Blob:
-    """ScatterAssign writes in place, to a copy; dtypes that it lacks are picked from both tensors by such an index."""
+    """Return a copy of `data` with `updates` at `cells`, by ScatterAssign.
+
+    For a dtype that ScatterAssign lacks, it assigns indices instead, and a Gather takes the elements from both tensors.
+    """
     if data.dtype in _ASSIGNED:
         return _assign_in_place(net, data, cells, updates)
     count, size = net.shape(updates)[0], net.shape(data)[0]
@@ -144,7 +148,9 @@ _COMBINED: dict[str, Callable[..., Blob]] = {
 
 
 def _reduce_updates(net: Net, data: Blob, cells: Blob, updates: Blob, reduction: str) -> Blob:
-    """A matrix of cells by updates holds each update in its cell's row and the neutral element elsewhere."""
+    """Combine updates by a matrix [elements, updates]. Each update is in its element's row; the other entries are the
+    neutral element.
+    """
     wide, more = widen(net, data, ARITHMETIC), widen(net, updates, ARITHMETIC)
     size, count = net.shape(data)[0], net.shape(updates)[0]
     assert isinstance(size, int)

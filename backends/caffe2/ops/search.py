@@ -1,4 +1,4 @@
-"""Rules whose results depend on what the data are: masks, unique elements, boxes that overlap least."""
+"""Rules with data-dependent results: masks, unique elements, box suppression."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from ..rules import onnx_op
 
 @onnx_op("Compress")
 def compress(net: Net, x: Blob, condition: Blob, *, axis: int | None) -> Blob:
-    """The slices along `axis` (or cells) where the condition holds; it may be shorter than the axis."""
+    """Compress-11: the slices along `axis` (or the elements) where the condition holds; the condition may be shorter
+    than the axis.
+    """
     if axis is None:
         moved, order = flatten_to_vector(net, x), [0]
     else:
@@ -39,7 +41,7 @@ def compress(net: Net, x: Blob, condition: Blob, *, axis: int | None) -> Blob:
 
 @onnx_op("NonZero")
 def non_zero(net: Net, x: Blob) -> Blob:
-    """The coordinates of each cell that is not zero, from its place in the flat tensor."""
+    """NonZero-13: the coordinates of each non-zero element, from its flat index."""
     shape = fixed_dims(net, x, "NonZero")
     wide = flatten_to_vector(net, widen(net, x, COMPARED))
     mask = wide if wide.dtype == ir.DataType.BOOL else net.NE(wide, net.const(np.zeros(1, wide.dtype.numpy())))
@@ -60,7 +62,9 @@ def non_zero(net: Net, x: Blob) -> Blob:
 
 @onnx_op("ReverseSequence")
 def reverse_sequence(net: Net, x: Blob, lengths: Blob, *, batch_axis: int, time_axis: int) -> Blob:
-    """A gather of cells [time, batch], those before a sequence's length in reverse."""
+    """ReverseSequence-10: gather the elements of [time, batch], the first `length` of each sequence in reverse
+    order.
+    """
     shape = fixed_dims(net, x, "ReverseSequence")
     order = [time_axis, batch_axis, *(i for i in range(len(shape)) if i not in (time_axis, batch_axis))]
     moved = transpose(net, x, order)
@@ -80,7 +84,7 @@ def reverse_sequence(net: Net, x: Blob, lengths: Blob, *, batch_axis: int, time_
 
 @onnx_op("Unique")
 def unique(net: Net, x: Blob, *, axis: int | None, sorted: int) -> list[Blob]:
-    """Every slice is compared with every other: n² comparisons give first places, ranks and counts."""
+    """Unique-11: compare all pairs of slices; n² comparisons give first indices, ranks and counts."""
     shape = fixed_dims(net, x, "Unique")
     along = None if axis is None else net.axis(x, axis)
     order = [0] if along is None else [along, *(i for i in range(len(shape)) if i != along)]
@@ -107,7 +111,9 @@ def unique(net: Net, x: Blob, *, axis: int | None, sorted: int) -> list[Blob]:
 
 
 def _compare_rows(net: Net, table: Blob) -> tuple[Blob, Blob]:
-    """For rows i and j: whether they are equal, and whether j comes before i. NaN equal each other and come last."""
+    """Return for rows i and j whether they are equal, and whether j sorts before i. NaNs equal each other and sort
+    last.
+    """
     count, width = (int(str(d)) for d in net.shape(table))
     numbers = cast(net, table, ir.DataType.INT32) if table.dtype == ir.DataType.BOOL else table
     here, other = reshape_fixed(net, numbers, [count, 1, width]), reshape_fixed(net, numbers, [1, count, width])
@@ -118,7 +124,7 @@ def _compare_rows(net: Net, table: Blob) -> tuple[Blob, Blob]:
         more = net.Or(more, net.And(other_none, net.Not(here_none)))
     integer = ir.DataType.INT32
     sign = net.facts(net.Sub(cast(net, more, integer), cast(net, less, integer)), integer, (count, count, width))
-    if width > 1:  # the first cell that differs decides
+    if width > 1:  # the first differing element decides
         apart = net.Mul(sign, sign)
         cell = net.facts(net.ArgMax(apart, axis=2, keepdims=1), ir.DataType.INT64, (count, count, 1))
         chosen = net.EQ(cell, net.const(np.arange(width, dtype=np.int64)))
@@ -130,7 +136,7 @@ def _compare_rows(net: Net, table: Blob) -> tuple[Blob, Blob]:
 
 
 def _is_before_first(net: Net, first: Blob, count: int) -> Blob:
-    """For i and j: whether j comes before the first place of what i holds."""
+    """Return for i and j whether j is before the first index with the value of i."""
     column = net.facts(net.ExpandDims(first, dims=[1]), ir.DataType.INT64, (count, 1))
     return net.LT(net.const(np.arange(count, dtype=np.int64).reshape(1, count)), column)
 
@@ -146,7 +152,7 @@ def non_max_suppression(
     *,
     center_point_box: int,
 ) -> Blob:
-    """Of all batches and classes at once: the best box is taken, what overlaps it is left out, and so on."""
+    """NonMaxSuppression-11 for all batches and classes at once: take the best box, drop what overlaps it, repeat."""
     batch, classes, count = fixed_dims(net, scores, "NonMaxSuppression")
     if max_output_boxes_per_class is None:
         return net.const(np.zeros([0, 3], np.int64))
@@ -185,7 +191,7 @@ def _select(net: Net, condition: Blob, a: Blob, b: Blob, shape: Sequence[int]) -
 
 
 def _index_triples(net: Net, places: list[Blob], taken: list[Blob], batch: int, classes: int) -> Blob:
-    """[batch, class, box] of those that were taken, batch by batch and class by class."""
+    """Return [batch, class, box] of the selected boxes, sorted by batch and class."""
     steps = len(places)
     index, mask = (p[0] if steps == 1 else net.op("Concat", p, axis=2, outputs=2)[0] for p in (places, taken))
     grid = np.indices([batch, classes, steps])
@@ -197,7 +203,7 @@ def _index_triples(net: Net, places: list[Blob], taken: list[Blob], batch: int, 
 
 
 def _box_overlaps(net: Net, boxes: Blob, centred: int, batch: int, count: int) -> Blob:
-    """Intersection over union of every two boxes: [batch, boxes, boxes]."""
+    """Return intersection over union of all pairs of boxes: [batch, boxes, boxes]."""
     a, b, c, d = (slice_axis(net, boxes, 2, i, i + 1) for i in range(4))
     if centred:  # x, y, width, height
         half = net.const(0.5)
@@ -219,5 +225,5 @@ def _box_overlaps(net: Net, boxes: Blob, centred: int, batch: int, count: int) -
     assert area is not None
     union = net.Sub(net.Add(area, net.Transpose(area, axes=[0, 2, 1])), common)
     ratio = net.facts(net.Div(common, union), FLOAT[0], (batch, count, count))
-    # Two boxes without area overlap by 0 / 0.
+    # Two empty boxes have an overlap of 0 / 0.
     return _select(net, net.EQ(ratio, ratio), ratio, zeros_like(net, ratio), (batch, count, count))

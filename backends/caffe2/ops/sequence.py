@@ -1,4 +1,4 @@
-"""Sequences and optionals: Caffe2 has no such values, so they are lists that are known when the net is written."""
+"""Sequences and optionals: Caffe2 lacks them, so they are lists that are known when the net is written."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def split_to_sequence(net: Net, x: Blob, sizes: Blob | None, *, axis: int, keepd
 
 @onnx_op("SequenceMap")
 def sequence_map(net: Net, sequence: BlobSequence, *others: Any, body: Callable[..., list[Any]]) -> list[BlobSequence]:
-    """The body once for each element."""
+    """SequenceMap-17: the body once per element."""
     rows = [
         body(net, item, *(x.items[i] if isinstance(x, BlobSequence) else x for x in others))
         for i, item in enumerate(sequence.items)

@@ -36,7 +36,7 @@ def constant(
     value_string: str | None,
     value_strings: Sequence[str] | None,
 ) -> Blob:
-    """Those of subgraphs: the others are weights already."""
+    """Constants inside subgraphs; constants of the main graph are already weights."""
     if value is not None:
         return net.const(value)
     for number, dtype in ((value_float, np.float32), (value_floats, np.float32), (value_int, np.int64),
@@ -48,7 +48,7 @@ def constant(
 
 @onnx_op("Dropout")
 def dropout(net: Net, x: Blob, ratio: Blob | None, training_mode: Blob | None, *, seed: int | None) -> list[Blob]:
-    """The identity of inference, whose mask keeps everything; for training see `random.py`, with `seed`."""
+    """The identity, with a mask that keeps everything; dropout in training, with `seed`, is in `random.py`."""
     if training_mode is None or not net.need(training_mode, "training_mode"):
         return [x, full_like(net, x, 1, ir.DataType.BOOL)]
     share = 0.5 if ratio is None else float(net.need(ratio, "the ratio of Dropout"))
@@ -63,7 +63,7 @@ def reshape_rule(net: Net, x: Blob, shape: Blob, *, allowzero: int) -> Blob:
         made = [int(d) for d in target]
         if not allowzero or 0 not in made:
             return net.Reshape(x, shape=made, outputs=2)[0]
-        if -1 not in made:  # of no elements, with whatever dims
+        if -1 not in made:  # a tensor without elements can have any dims
             return reshape_fixed(net, x, made)
         raise Unsupported("allowzero=1 and dims of 0 and −1: Caffe2 copies a dim for 0")
     expected = net.results[0].shape
@@ -121,7 +121,7 @@ def split(net: Net, x: Blob, sizes: Blob | None, *, axis: int, num_outputs: int 
     elif isinstance(size, int):
         chunk = -(-size // count)
         given["split"] = [min(chunk, size - i * chunk) for i in range(count)]
-    # Without sizes Caffe2 divides evenly, and refuses to where ONNX would make the last part smaller.
+    # Without sizes Caffe2 splits evenly, and fails if ONNX would make the last part smaller.
     return net.Split(x, axis=along, **given, outputs=count)
 
 
@@ -130,7 +130,7 @@ def shape_of(net: Net, x: Blob, *, start: int, end: int | None) -> Blob:
     if x.shape is None:
         if start == 0 and end is None:
             return net.Shape(x)
-        raise Unsupported("a part of the shape of a tensor whose rank is unknown")
+        raise Unsupported("a slice of the shape of a tensor of unknown rank")
     part = list(range(net.rank(x)))[start:end]
     if all(isinstance(x.shape[i], int) for i in part):
         return net.const(np.array([x.shape[i] for i in part], dtype=np.int64))
@@ -163,7 +163,7 @@ def tile(net: Net, x: Blob, repeats: Blob) -> Blob:
 
 @onnx_op("ConstantOfShape")
 def constant_of_shape(net: Net, shape: Blob, *, value: ir.TensorProtocol | None) -> Blob:
-    """A number that an argument does not hold exactly is stretched from a constant."""
+    """ConstantOfShape-23. A number that an argument cannot hold exactly is expanded from a constant."""
     number = np.zeros(1, np.float32) if value is None else value.numpy()
     dtype = ir.DataType.FLOAT if value is None else ir.DataType(value.dtype)
     target = net.static(shape)
@@ -182,16 +182,16 @@ def constant_of_shape(net: Net, shape: Blob, *, value: ir.TensorProtocol | None)
 
 @onnx_op("Range")
 def arange(net: Net, start: Blob, limit: Blob, delta: Blob) -> Blob:
-    """Caffe2's Range of integers with a negative step loses its last element: it counts the steps instead.
+    """Range-11. Caffe2's Range of integers with a negative step loses its last element, so it counts the steps instead.
 
-    The number of floats is that of onnxruntime, which counts in float64.
+    For floats, the number of elements is that of onnxruntime, which counts in float64.
     """
     if start.dtype.is_floating_point():
         return cast(net, net.Range(*(widen(net, v, (ir.DataType.DOUBLE,)) for v in (start, limit, delta))), start.dtype)
     if net.static(delta) is not None and int(net.need(delta, "")) > 0:
         return cast(net, net.Range(*(widen(net, v) for v in (start, limit, delta))), start.dtype)
     first, end, step = (cast(net, v, ir.DataType.INT64) for v in (start, limit, delta))
-    # The number of steps is the quotient, rounded up: no exact one gives one more.
+    # The number of steps is the quotient, rounded up.
     span = net.Sub(end, first)
     whole = net.Div(span, step)
     rest = net.Mul(net.Sub(span, net.Mul(whole, step)), net.Sign(step))
@@ -203,7 +203,7 @@ def arange(net: Net, start: Blob, limit: Blob, delta: Blob) -> Blob:
 
 @onnx_op("DepthToSpace")
 def depth_to_space(net: Net, x: Blob, *, blocksize: int, mode: str) -> Blob:
-    """[N, C·b², H, W] to [N, C, H·b, W·b]: split the channels, interleave, join; N, H and W may be dynamic."""
+    """[N, C·b², H, W] to [N, C, H·b, W·b]: split the channels, interleave, merge; N, H and W may be dynamic."""
     b = blocksize
     depth = Axis(1, divided=b * b)
     order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
@@ -222,7 +222,7 @@ def space_to_depth(net: Net, x: Blob, *, blocksize: int) -> Blob:
 
 
 def _reshape_mixed(net: Net, mixed: Blob, x: Blob, target: Sequence[Axis]) -> Blob:
-    """`mixed` with dims computed from those of `x`."""
+    """Return `mixed` with dims computed from those of `x`."""
     made: list[int] = []
     for i, t in enumerate(target):
         size = net.shape(x)[t.index]

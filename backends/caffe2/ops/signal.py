@@ -1,4 +1,4 @@
-"""Rules for Fourier transforms, which are products with a constant matrix."""
+"""Rules for Fourier transforms, as products with a constant matrix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .linear import fully_connected
 
 @onnx_op("DFT")
 def dft(net: Net, x: Blob, length: Blob | None, axis: Blob | None, *, inverse: int, onesided: int) -> Blob:
-    """Along `axis`, of real numbers or of pairs in the last dim; `length` cuts or pads with zeros."""
+    """DFT-20 along `axis`, of real numbers or of pairs in the last dim; `length` crops or zero-pads."""
     along = net.axis(x, -2 if axis is None else int(net.need(axis, "the axis of DFT").ravel()[0]))
     size = None if length is None else int(net.need(length, "the length of DFT").ravel()[0])
     return cast(net, _fourier_transform(net, widen(net, x, FLOAT), along, size, bool(inverse), bool(onesided)), x.dtype)
@@ -29,7 +29,7 @@ def dft(net: Net, x: Blob, length: Blob | None, axis: Blob | None, *, inverse: i
 def stft(
     net: Net, signal: Blob, frame_step: Blob, window: Blob | None, frame_length: Blob | None, *, onesided: int
 ) -> Blob:
-    """Frames of the signal, [batch, frames, length, 1 or 2], times the window, transformed."""
+    """Transform frames of the signal, [batch, frames, length, 1 or 2], times the window."""
     step = int(net.need(frame_step, "the step of STFT").ravel()[0])
     if frame_length is not None:
         size = int(net.need(frame_length, "the frame length of STFT").ravel()[0])
@@ -49,7 +49,7 @@ def stft(
 def _fourier_transform(net: Net, x: Blob, axis: int, length: int | None, inverse: bool, onesided: bool) -> Blob:
     rank = net.rank(x)
     shape = fixed_dims(net, x, "DFT")
-    halved = inverse and onesided  # the input is the first half of a transform of real numbers
+    halved = inverse and onesided  # the input is the first half of a real transform
     size = length if length is not None else 2 * (shape[axis] - 1) if halved else shape[axis]
     taken = size // 2 + 1 if halved else size
     pads = [0] * 2 * rank
@@ -67,7 +67,7 @@ def _fourier_transform(net: Net, x: Blob, axis: int, length: int | None, inverse
 
 
 def _fourier_matrix(taken: int, size: int, parts: int, inverse: bool, onesided: bool) -> np.ndarray:
-    """What each part of each input cell adds to each part of each output cell: [in, parts, out, parts]."""
+    """Return the transform's matrix: the factor from each input part to each output part, [in, parts, out, parts]."""
     count = size // 2 + 1 if onesided and not inverse else size
     cosine, sine = cos_sin(np.outer(np.arange(taken), np.arange(count)) * (1 if inverse else -1), size)
     if inverse:
@@ -76,7 +76,7 @@ def _fourier_matrix(taken: int, size: int, parts: int, inverse: bool, onesided: 
     full = np.stack([real, imaginary], 1)[:, :parts]
     if not (inverse and onesided):
         return full
-    # The other half is the conjugate of this one: all but the first cell (and the middle one) count twice.
+    # The other half is the conjugate: all elements but the first (and the middle one) count twice.
     twice = np.full(taken, 2.0)
     twice[0] = 1
     if size % 2 == 0:

@@ -1,1 +1,1 @@
-"""Writes nets and weights as the files that loaders of Caffe2 expect."""
+"""Writes nets and weights in the files that Caffe2's loaders expect."""

@@ -1,4 +1,4 @@
-"""The operators of init_net: each weight as the fill that restores it exactly, written without a copy."""
+"""The operators of init_net: each weight as a fill that restores it exactly, written without a copy."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _OP, _ARG, _FLOATS = (pb.NetDef.OP_FIELD_NUMBER, pb.OperatorDef.ARG_FIELD_NUMBER
 
 @dataclass(frozen=True)
 class Fill:
-    """An operator of init_net; `floats` (float32) are the content of its argument `values`, which `op` leaves out."""
+    """An operator of init_net. `floats` (float32) are the content of its argument `values`, which `op` omits."""
 
     op: pb.OperatorDef
     floats: np.ndarray | None = None
 
     def write(self, file: BinaryIO) -> int:
-        """Append the operator to a serialized NetDef; the number of bytes written."""
+        """Append the operator to a serialized NetDef; return the number of bytes written."""
         if self.floats is None or not self.floats.size:
             return file.write(pb.NetDef(op=[self.op]).SerializeToString())
-        # Protocol Buffers frame by frame, so that no message holds a second copy of the numbers.
+        # Write Protocol Buffers frame by frame, so that no message holds a second copy of the numbers.
         data = np.ascontiguousarray(self.floats, dtype="<f4")
         values = pb.Argument(name="values").SerializeToString() + length_delimited_header(_FLOATS, data.nbytes)
         op = self.op.SerializeToString() + length_delimited_header(_ARG, len(values) + data.nbytes) + values
@@ -38,7 +38,7 @@ class Fill:
 
 
 def fill_operators(name: str, tensor: ir.TensorProtocol, device: int = 0) -> list[Fill]:
-    """Operators that make the blob `name` on `device` with exactly the content of `tensor`."""
+    """Return operators that create the blob `name` on `device` with exactly the content of `tensor`."""
     array = tensor.numpy().reshape(dims_of(tensor))
     if not device:
         return _FILLS[ir.DataType(tensor.dtype)](name, array)
@@ -46,7 +46,7 @@ def fill_operators(name: str, tensor: ir.TensorProtocol, device: int = 0) -> lis
 
 
 def copy_to_device(name: str, device: int) -> pb.OperatorDef:
-    """The copy of a weight, filled as `NAME.cpu`, to its device."""
+    """Return the operator that copies a weight, filled as `NAME.cpu`, to its device."""
     copy = pb.OperatorDef(type="CopyCPUToIDEEP", input=[f"{name}.cpu"], output=[name])
     copy.device_option.device_type = device
     return copy
@@ -55,13 +55,16 @@ def copy_to_device(name: str, device: int) -> pb.OperatorDef:
 def _float_fills(name: str, array: np.ndarray, operator: str = "GivenTensorFill") -> list[Fill]:
     op = _operator(operator, name, array.shape)
     if not array.size:
-        op.arg.add(name="values")  # the schema asks for it
+        op.arg.add(name="values")  # the schema requires it
     return [Fill(op, array)]
 
 
 def _double_fills(name: str, array: np.ndarray) -> list[Fill]:
-    """Whole mantissas times powers of two: GivenTensorDoubleFill keeps but 24 bits of a number, the int64 fill all."""
-    finite = np.isfinite(array) & (array != 0)  # the others (and the sign of zero) fit the first factor as they are
+    """Return fills of integer mantissas times powers of two.
+
+    GivenTensorDoubleFill keeps only 24 bits of a number; the int64 fill keeps all.
+    """
+    finite = np.isfinite(array) & (array != 0)  # other numbers (and the sign of zero) fit the first factor unchanged
     fraction, exponent = np.frexp(np.where(finite, array, 1.0))
     mantissas, left = np.ldexp(fraction, 53).astype(np.int64), exponent - 53
     factors: list[np.ndarray] = []

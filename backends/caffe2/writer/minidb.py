@@ -1,4 +1,4 @@
-"""Writing Caffe2's minidb: records of key and value one after the other, tensors in chunks and never copied whole."""
+"""Writes Caffe2's minidb: consecutive records of key and value; tensors are written in chunks, without a whole copy."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from convert.files.protobuf_wire import length_delimited_header
 from convert.graph.tensors import dims_of
 
 _CHUNK = 1_000_000
-"""Elements in a record: the runtime's own default."""
+"""Elements per record: the runtime's own default."""
 
 _WIDE = {ir.DataType.FLOAT: "float_data", ir.DataType.DOUBLE: "double_data"}
 
 
 def write_text(file: BinaryIO, key: str, content: bytes) -> int:
-    """Append a blob that holds a string; the number of bytes written."""
+    """Append a blob that holds a string; return the number of bytes written."""
     return _record(file, key, pb.BlobProto(name=key, type="std::string", content=content).SerializeToString())
 
 
 def write_tensor(file: BinaryIO, name: str, tensor: ir.TensorProtocol) -> int:
-    """Append the blob `name` with the content of `tensor`, of a dtype that Caffe2 has; the number of bytes written."""
+    """Append the blob `name` with the content of `tensor`, in a Caffe2 dtype; return the number of bytes written."""
     array = tensor.numpy().reshape(dims_of(tensor))
     flat, written = array.reshape(-1), 0
     for number, begin in enumerate(range(0, max(flat.size, 1), _CHUNK)):
@@ -44,7 +44,7 @@ def write_tensor(file: BinaryIO, name: str, tensor: ir.TensorProtocol) -> int:
 
 
 def _content(dtype: ir.DataType, part: np.ndarray) -> bytes:
-    """The field of a TensorProto that holds the numbers: floats as they lie in memory, others as integers."""
+    """Return the TensorProto field with the numbers: floats as in memory, others as integers."""
     if dtype in _WIDE:
         data = np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False)
         number = pb.TensorProto.DESCRIPTOR.fields_by_name[_WIDE[dtype]].number

@@ -1,4 +1,4 @@
-"""Profiles: the same net for other kernels of the runtime, which are faster on the machines that have them."""
+"""Profiles: the same net for other kernels of the runtime, which are faster on machines that have them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from ..net import Net, Op
 IDEEP = 5
 """The number of the device in `caffe2.DeviceTypeProto`."""
 
-# Operators that are worth a copy to IDEEP's blocked layout, and those that stay there if their input is there already.
+# Operators that are worth a copy to IDEEP's blocked layout, and operators that stay there if their input is already in
+# it.
 _HEAVY = frozenset({"Conv", "ConvFusion"})
 _LIGHT = frozenset({"Relu", "MaxPool", "AveragePool", "Sum"})
 _RELU, _SUM, _SUM_RELU = 1, 2, 3
 
 
 def apply_profile(net: Net, profile: str) -> None:
-    """Change the operators of `net` into those of `profile`: `nnpack` and `ideep` (`plain` and `aten` change nothing).
+    """Change the operators of `net` for `profile`: `nnpack` or `ideep` (`plain` and `aten` change nothing).
 
-    nnpack: convolutions that NNPACK has (2-D, stride and dilation 1, one group) ask for it by their engine.
-    ideep: convolutions, with the additions and ReLUs after them fused, and what lies between them run by oneDNN in
-    its own layout; blobs are copied at the boundary, weights once in init_net.
+    - nnpack: convolutions that NNPACK supports (2-D, stride and dilation 1, one group) select it by their engine.
+    - ideep: convolutions, fused with following additions and ReLUs, and the operators between them run by oneDNN in its
+      own layout. Blobs are copied at the boundary, weights once in init_net.
     """
     if profile == "nnpack":
         for op in net.ops:
@@ -53,7 +54,7 @@ def _integers(op: Op, name: str) -> list[Any]:
 
 
 def _fuse(net: Net) -> None:
-    """Conv → Relu, Conv → Add and Conv → Add → Relu as one ConvFusion, at the place of its last operator."""
+    """Fuse Conv → Relu, Conv → Add and Conv → Add → Relu into one ConvFusion, at the position of the last operator."""
     for op in list(net.ops):
         if op.type == "Conv" and _is_image(op.outputs[0]):
             _fuse_one(net, op)
@@ -69,9 +70,9 @@ def _fuse_one(net: Net, conv: Op) -> None:
         relu = _only_reader(net, after.outputs[0])
         ends = relu if relu is not None and relu.type == "Relu" else after
         if ends.outputs[0] in net.outputs:
-            return  # it would have to have the name of the shortcut
+            return  # the fused operator would write to the name of the shortcut
         kind = _SUM if ends is after else _SUM_RELU
-        # The sum is written over the shortcut, as IDEEP wants it: who reads the sum reads the shortcut's blob then.
+        # IDEEP overwrites the shortcut with the sum, so nodes that read the sum read the shortcut's blob.
         fused = Op("ConvFusion", [*conv.inputs, shortcut], [shortcut], {**conv.args, "fusion_type": kind})
         _replace(net, [conv, after] if ends is after else [conv, after, ends], fused)
         for op in net.ops:
@@ -79,7 +80,9 @@ def _fuse_one(net: Net, conv: Op) -> None:
 
 
 def _shortcut(net: Net, conv: Op, add: Op) -> Blob | None:
-    """The other operand of an addition, if it may be written over: of one shape, made here, not read later."""
+    """Return the other operand of an addition if it may be overwritten: it has the same shape, is created in this net,
+    and is not read later.
+    """
     others = [x for x in add.inputs if x is not conv.outputs[0]]
     if not others:
         return None
@@ -110,7 +113,7 @@ def _is_image(blob: Blob) -> bool:
 
 
 class _DeviceCopies:
-    """Where each blob is, and its copies on the other side."""
+    """The device of each blob, and its copy on the other device."""
 
     def __init__(self, net: Net) -> None:
         self.net = net
@@ -119,7 +122,7 @@ class _DeviceCopies:
         self.copies: dict[Blob, Blob] = {}
 
     def on_ideep(self, blob: Blob) -> Blob:
-        """`blob` in IDEEP's memory."""
+        """Return `blob` in IDEEP's memory."""
         if blob in self.there:
             return blob
         if blob not in self.copies:
@@ -132,7 +135,7 @@ class _DeviceCopies:
         return self.copies[blob]
 
     def on_cpu(self, blob: Blob) -> Blob:
-        """`blob` in plain memory."""
+        """Return `blob` in plain memory."""
         if blob not in self.there:
             return blob
         if blob not in self.copies:
@@ -144,7 +147,7 @@ class _DeviceCopies:
         return self.copies[blob]
 
     def write(self, op: Op, device: int) -> None:
-        """Append `op`; what it writes is on `device` from here on, and copies of what was there before are stale."""
+        """Append `op`; its outputs are on `device` from now on, and copies of their previous content are stale."""
         op.device = device
         self.ops.append(op)
         for blob in op.outputs:
@@ -173,7 +176,7 @@ def _move_to_ideep(net: Net) -> None:
 
 
 def _has_ideep_kernel(op: Op) -> bool:
-    """Operators that IDEEP has with the same meaning: additions of one known shape only."""
+    """Return whether IDEEP has the operator with the same meaning; additions need one known shape."""
     if op.type == "Add":
         shapes = [x.shape for x in op.inputs]
         return shapes[0] is not None and None not in shapes[0] and shapes[0] == shapes[1]

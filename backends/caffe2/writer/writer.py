@@ -1,4 +1,4 @@
-"""Serialize a net: init_net.pb, predict_net.pb and their text forms, one weight in memory at a time."""
+"""Serializes a net: init_net.pb, predict_net.pb and their text forms, with one weight in memory at a time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from convert.files.caffe2.folder import PREDICTOR
 from convert.files.caffe2.minidb import META
 from convert.files.caffe2.netdef import INPUTS_ARGUMENT, NUMBERS, OUTPUTS_ARGUMENT
 from convert.graph.tensors import dtype_name
-from convert.report import Report
+from convert.outcome.report import Report
 
 from ..blob import Blob
 from ..net import Argument, Net
 from .fills import Fill, copy_to_device, fill_operators
 from .minidb import write_tensor, write_text
 
-# Protocol Buffers readers refuse messages past 2 GiB; each operator of init_net adds its names and dims.
+# Protocol Buffers readers reject messages above 2 GiB; each operator of init_net adds its names and dims.
 _LARGEST = 2**31 - 2**20
-# Weights in text take about 12 bytes a number; past this size nobody reads them.
+# Weights in text take about 12 bytes a number; larger files are not written, because nobody reads them.
 _LARGEST_TEXT = 1 << 20
 
 DATABASE = "weights.minidb"
-"""Where the weights are that do not fit a message."""
+"""The file of weights that do not fit one message."""
 
 _READER = "!!PREDICTOR_DBREADER"
 
@@ -33,9 +33,9 @@ _READER = "!!PREDICTOR_DBREADER"
 def write_folder(net: Net, folder: Path, report: Report, layout: str = "nets") -> None:
     """Write the files of `net` into the new folder `folder`.
 
-    `nets`: init_net and predict_net, with a database beside them where the weights do not fit a message. `mobile`: the
-    same, with init_net filling the inputs too, as loaders on mobile devices expect. `metanet`: one database with a
-    MetaNetDef and the weights, as Caffe2's predictor_exporter loads it.
+    - `nets`: init_net and predict_net, and a database if the weights do not fit one message.
+    - `mobile`: the same, but init_net also fills the inputs, as loaders on mobile devices expect.
+    - `metanet`: one database with a MetaNetDef and the weights, as Caffe2's predictor_exporter loads it.
     """
     folder.mkdir(parents=True)
     weights = weights_of(net)
@@ -57,8 +57,8 @@ def write_folder(net: Net, folder: Path, report: Report, layout: str = "nets") -
 
 
 def _write_init_fills(weights: Sequence[Blob], folder: Path, report: Report) -> int:
-    """Write init_net with the weights in it; the number of bytes."""
-    # Serialized messages one after the other are one message: repeated fields append.
+    """Write init_net with the weights in it; return its size in bytes."""
+    # Concatenated serialized messages are one message: repeated fields append.
     (folder / "init_net.pb").write_bytes(_init_frame(weights, folder.stem).SerializeToString())
     written = 0
     for blob in weights:
@@ -70,7 +70,7 @@ def _write_init_fills(weights: Sequence[Blob], folder: Path, report: Report) -> 
 
 
 def _write_database(weights: Sequence[Blob], folder: Path, report: Report) -> int:
-    """Write the weights into a database, and an init_net that loads them; the number of bytes of that."""
+    """Write the weights into a database, and an init_net that loads them; return the size of init_net in bytes."""
     with (folder / DATABASE).open("wb") as file:
         for blob in weights:
             assert blob.content is not None
@@ -94,7 +94,7 @@ def _write_fills(folder: Path, made: Iterable[Fill]) -> int:
 
 
 def _input_fill(blob: Blob) -> pb.OperatorDef:
-    """A fill of the blob of an input: zeros, of its shape with 1 for each dim that is not fixed."""
+    """Return a fill of an input blob: zeros of its shape, with 1 for each dynamic dim."""
     op = pb.OperatorDef(type="ConstantFill", output=[blob.name])
     sizes = [d if isinstance(d, int) else 1 for d in blob.shape or ()]
     op.arg.add(name="shape", ints=sizes)
@@ -107,7 +107,7 @@ def _input_fill(blob: Blob) -> pb.OperatorDef:
 
 
 def _write_predictor(net: Net, predict: pb.NetDef, weights: Sequence[Blob], folder: Path) -> None:
-    """One database: the MetaNetDef first, then the blobs. Its nets are those that predictor_exporter looks for."""
+    """Write one database: the MetaNetDef first, then the blobs, with the nets that predictor_exporter expects."""
     parameters = [_plain_name(blob) for blob in weights]
     load = pb.NetDef(name="global-init", external_input=[_READER], external_output=parameters)
     load.op.add(type="Load", input=[_READER], output=parameters)
@@ -128,18 +128,20 @@ def _write_predictor(net: Net, predict: pb.NetDef, weights: Sequence[Blob], fold
 
 
 def _plain_name(blob: Blob) -> str:
-    """The name of a weight before it is moved to its device."""
+    """Return the name of a weight before it is moved to its device."""
     return f"{blob.name}.cpu" if blob.device else blob.name
 
 
 def weights_of(net: Net) -> list[Blob]:
-    """The constants that operators (or outputs) of the net read, in order of their first use."""
+    """Return the constants that operators (or outputs) of the net read, in order of first use."""
     used = dict.fromkeys(blob for op in net.ops for blob in op.reads())
     return [blob for blob in used if blob.content is not None]
 
 
 def predict_net(net: Net, weights: Sequence[Blob], name: str) -> pb.NetDef:
-    """The NetDef that computes: data inputs first in external_input, because the runtime binds them by position."""
+    """Return the NetDef that computes. Data inputs come first in external_input, because the runtime binds them by
+    position.
+    """
     message = _net_def(net, name)
     message.external_input.extend(blob.name for blob in (*net.inputs, *weights))
     message.external_output.extend(blob.name for blob in net.outputs)
@@ -153,7 +155,9 @@ def _init_frame(weights: Sequence[Blob], name: str) -> pb.NetDef:
 
 
 def _net_def(net: Net, name: str) -> pb.NetDef:
-    """Operators without names: a global pool whose name holds "Pool" or starts with "Conv" fails at run time."""
+    """Return the NetDef, with operators that have no name: the runtime fails for a global pool whose name contains
+    "Pool" or starts with "Conv".
+    """
     message = pb.NetDef(name=name)
     for op in net.ops:
         made = message.op.add(type=op.type, input=[b.name for b in op.inputs], output=[b.name for b in op.outputs])
@@ -169,7 +173,7 @@ def _net_def(net: Net, name: str) -> pb.NetDef:
 def _set_argument(argument: pb.Argument, value: Argument) -> None:
     if isinstance(value, Net):
         argument.n.CopyFrom(_net_def(value, ""))
-        # What a loop carries along is read before it is overwritten: that, too, comes from outside.
+        # A loop reads its carried blobs before it overwrites them, so they are external inputs too.
         made: set[Blob] = set()
         read: dict[Blob, None] = {}
         for op in value.ops:

@@ -1,4 +1,4 @@
-"""The rules of the Keras backend; importing this package fills the table `rules.onnx_op`."""
+"""Rules of the Keras backend. Importing this package fills the table `rules.onnx_op`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations, element by element, and the softmax family."""
+"""Element-wise activations and the softmax family."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from ..tensors import halves_in_float32, is_floating, kept_apart
 
 
 def one_zero(x: KerasTensor) -> KerasTensor:
-    """Floats with 0 for −0: Keras's argmax and argmin take −0 for less than 0, where ONNX has the first of both."""
+    """Return floats with 0 in place of −0: Keras's argmax and argmin order −0 before 0, while ONNX treats them as
+    equal.
+    """
     return ops.where(ops.equal(x, 0), 0, x) if is_floating(x) else x
 
 
 def activation_rule(name: str) -> Rule:
-    """The rule for an activation that Keras knows by this name."""
+    """Return the rule of an activation that Keras has under this name."""
 
     def rule(k, x):
         x = k.tensor(x)
@@ -39,7 +41,7 @@ onnx_op.same(activation_rule, HardSwish="hard_silu")
 
 
 _FUSED = ("Add", "Sum", "Mul", "Swish", "HardSwish")
-"""What may be fused with a convolution; a Swish may be written as a product."""
+"""Operators that may be fused with a convolution; a Swish may be written as a product."""
 
 
 @onnx_op("Relu")
@@ -49,20 +51,20 @@ def relu(k, x):
 
 @onnx_op("LeakyRelu")
 def leaky_relu(k, x, *, alpha):
-    # Keras's layer refuses negative ones, and oneDNN takes any slope for 1 that is fused into a Conv3D without bias.
+    # Keras's layer rejects negative slopes, and oneDNN uses a slope of 1 if it is fused into a Conv3D without bias.
     if alpha < 0 or len(x.shape) == 5:
         return ops.where(ops.less(x, np.array(0, x.dtype)), ops.multiply(x, np.array(alpha, x.dtype)), x)
-    return k.layer(layers.LeakyReLU, _apart_from_fused(k, x), negative_slope=alpha)
+    return k.layer(layers.LeakyReLU, _prevent_fusion(k, x), negative_slope=alpha)
 
 
 @onnx_op("Mish")
 def mish(k, x):
-    """Keras's layer behind what makes features; else x·n / (n + 2) of n = eˣ(eˣ + 2), where the factor is 1 from 20 on.
+    """Mish: Keras's layer after feature layers, else x·n / (n + 2) for n = eˣ(eˣ + 2), with a factor of 1 from 20 on.
 
-    oneDNN has a kernel for the layer which is off by 1e-6, also where all results are next to 0.
+    oneDNN's kernel for the layer has an absolute error of 1e-6, even if all results are near 0.
     """
     if _maker(k) in _FEATURES or not is_floating(x := k.tensor(x)):
-        return activation_rule("mish")(k, _apart_from_fused(k, x))
+        return activation_rule("mish")(k, _prevent_fusion(k, x))
     power = ops.exp(ops.minimum(x, 5.0 if x.dtype == "float16" else 20.0))
     share = power * (power + 2.0)
     return x * (share / (share + 2.0))
@@ -72,15 +74,16 @@ _FEATURES = (*_FUSED, "Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormaliza
 
 
 def _maker(k: Emitter) -> str:
-    """The operator that made the input of the node, or nothing."""
+    """Return the name of the operator that computes the node's input, or an empty string."""
     maker = k.node.inputs[0].producer() if k.node is not None and k.node.inputs[0] is not None else None
     return "" if maker is None else str(maker.op_type)
 
 
-def _apart_from_fused(k: Emitter, x: Any) -> Any:
-    """x, not to be fused with a convolution, its bias, and a sum or a Swish or HardSwish (TensorFlow 2.21).
+def _prevent_fusion(k: Emitter, x: Any) -> Any:
+    """Return x in a form that TensorFlow 2.21 does not fuse with a convolution and its bias, sum, Swish or HardSwish.
 
-    oneDNN loses the slope of a LeakyRelu behind a sum, and has no kernel with it behind others; none with a Mish.
+    After a sum, oneDNN loses the slope of a LeakyRelu; after a Swish or HardSwish it has no kernel for a LeakyRelu. It
+    has no kernel for Mish after any of them.
     """
     return kept_apart(x) if _maker(k) in _FUSED else x
 
@@ -103,7 +106,7 @@ def thresholded_relu(k, x, *, alpha):
 
 
 def is_of_floating_numbers(node: ir.Node) -> bool:
-    """Whether the first input is known to be floating."""
+    """Return whether the first input is known to be floating-point."""
     x = node.inputs[0]
     return x is not None and x.dtype is not None and x.dtype.is_floating_point()
 
@@ -134,7 +137,7 @@ def gelu(k, x, *, approximate):
         raise Unsupported(f"Gelu has no approximation {approximate!r}")
     if x.dtype != "float64":
         return ops.gelu(x, approximate=approximate == "tanh")
-    # TensorFlow's gelu holds its numbers in float32, whatever it computes in.
+    # TensorFlow's gelu holds its constants in float32, in all dtypes.
     if approximate == "tanh":
         inner = ops.multiply(ops.add(x, ops.multiply(ops.multiply(ops.square(x), x), 0.044715)), math.sqrt(2 / math.pi))
         return ops.multiply(ops.multiply(x, 0.5), ops.add(ops.tanh(inner), 1.0))
@@ -155,10 +158,10 @@ def hard_sigmoid(k, x, *, alpha, beta):
 
 @onnx_op("Clip")
 def clip(k, x, low, high):
-    x = k.live(x) if isinstance(x, Constant) else x  # an output of the model is not folded
+    x = k.live(x) if isinstance(x, Constant) else x  # the model outputs this value, so it must not be folded
     if is_floating(x) and isinstance(high, Constant) and low is not None and k.static(low) == 0 and high.array > 0:
         return k.layer(layers.ReLU, x, max_value=None if np.isinf(high.array) else float(high.array))
-    # A bound that is not given is the largest finite number, so ONNX's schema says: infinities become that.
+    # A missing bound is the largest finite number by ONNX's schema, so infinities are clipped to it.
     ends = np.finfo(str(x.dtype)) if str(x.dtype) in ("float16", "float32", "float64") else None
     if low is not None and k.static(low) != -np.inf:
         x = ops.maximum(x, k.tensor(low))
@@ -187,7 +190,9 @@ def log_softmax(k, x, *, axis):
 
 
 def _in_few_dims(x: KerasTensor, axis: int, function: Callable[..., KerasTensor]) -> KerasTensor:
-    """`function` along an axis of more than five dims, which oneDNN's kernel does not take, with the others as two."""
+    """Apply `function` along an axis; with more than five dims, which oneDNN's kernel lacks, merge the others into
+    two.
+    """
     dims = [-1 if d is None else d for d in x.shape]
     axis %= len(dims)
     if dims.count(-1) > 1 or -1 in dims[axis:]:

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and logic, element by element with broadcasting."""
+"""Element-wise arithmetic, comparison and logic, with broadcasting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..tensors import is_floating, kept_apart, minus, plus
 
 
 def unary_rule(function: Callable[[Any], Any]):
-    """The rule for an operator that is one function of Keras."""
+    """Return the rule of an operator that is a single Keras function."""
     return lambda k, x: function(k.tensor(x))
 
 
@@ -57,8 +57,10 @@ onnx_op.same(
 
 @onnx_op("Not")
 def not_(k, x):
-    """Behind a comparison as `x == False`: TensorFlow makes ¬(a < b) a ≥ b, which is False of NaN."""
-    history = getattr(k.tensor(x), "_keras_history", None)  # a constant has none
+    """Not-1. After a comparison it is written `x == False`, because TensorFlow rewrites ¬(a < b) to a ≥ b, which is
+    False for NaN.
+    """
+    history = getattr(k.tensor(x), "_keras_history", None)  # a constant has no history
     made = "" if history is None else type(history.operation).__name__
     compared = made in ("Less", "LessEqual", "Greater", "GreaterEqual")
     return ops.equal(k.tensor(x), False) if compared else ops.logical_not(k.tensor(x))
@@ -66,7 +68,7 @@ def not_(k, x):
 
 @onnx_op("Sign")
 def sign(k, x):
-    """Of unsigned integers whether they are not zero: Keras's own has −1 for those with the highest bit."""
+    """Sign-13. For unsigned integers, returns whether they are not zero: Keras returns −1 if the highest bit is set."""
     return ops.cast(ops.not_equal(x, 0), x.dtype) if str(x.dtype).startswith("uint") else ops.sign(k.tensor(x))
 
 
@@ -85,7 +87,7 @@ def is_inf(k, x, *, detect_negative, detect_positive):
 
 
 def binary_rule(function: Callable[[Any, Any], Any]):
-    """The rule for an operator that is one function of Keras, of two tensors."""
+    """Return the rule of an operator that is a single Keras function of two tensors."""
     return lambda k, a, b: function(*k.tensors(a, b))
 
 
@@ -93,7 +95,7 @@ onnx_op.same(binary_rule, And=ops.logical_and, Or=ops.logical_or, Xor=ops.logica
 
 
 def bitwise_rule(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The same for bits, where Keras looks at the dtype of each, and gives the result the shape of the first (3.15)."""
+    """Return the rule of a bitwise operator. Keras 3.15 uses the dtype of each operand, and the shape of the first."""
 
     def rule(k, a, b):
         a, b = k.typed(a, b)
@@ -106,7 +108,9 @@ onnx_op.same(bitwise_rule, BitwiseAnd=ops.bitwise_and, BitwiseOr=ops.bitwise_or,
 
 
 def comparison_rule(function: Callable[[Any, Any], Any]):
-    """The same for comparisons: to them a number without a dtype is an integer, which is as good, or of float32."""
+    """Return the rule of a comparison. Keras takes a number without a dtype as an integer or float32, so float64 needs
+    an explicit dtype.
+    """
     return lambda k, a, b: function(*(k.typed if a.dtype == "float64" else k.tensors)(a, b))
 
 
@@ -121,7 +125,7 @@ onnx_op.same(
 
 
 def _can_merge(k: Any, *values: Any) -> bool:
-    """Whether these are floating tensors of one shape, which Keras's merging layers take."""
+    """Return whether all values are floating-point tensors of the same shape, as Keras's merging layers require."""
     if not all(isinstance(x, KerasTensor) and is_floating(x) and len(x.shape) > 1 for x in values):
         return False
     dims = [k.input_dims(i) for i in range(len(values))]
@@ -130,7 +134,7 @@ def _can_merge(k: Any, *values: Any) -> bool:
 
 
 def merge_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:
-    """The rule for Add and its like: a merging layer where it can be, else the operation."""
+    """Return the rule of Add or Mul: a merging layer if possible, else the operation."""
     kind, function = pair
 
     def rule(k, a, b):
@@ -144,16 +148,18 @@ onnx_op.same(merge_rule, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multi
 
 @onnx_op("Sub")
 def subtract(k, a, b):
-    """Of a number its opposite is added: TensorFlow takes Exp(Max(Tanh(x))) - 1 for Expm1(Max(x)) (2.21)."""
+    """Sub-14. A single constant is negated and added: TensorFlow rewrites Exp(Max(Tanh(x))) - 1 to Expm1(Max(x))
+    (2.21).
+    """
     if isinstance(b, Constant) and b.size == 1 and is_floating(b):
         return plus(k.tensor(a), -k.tensor(b))
-    if a.dtype in ("uint8", "uint16"):  # TensorFlow takes 0 - x for Neg, which has no kernel for them
+    if a.dtype in ("uint8", "uint16"):  # TensorFlow rewrites 0 - x as Neg, which lacks these dtypes
         return plus(k.tensor(a), ops.multiply(k.tensor(b), np.array(np.iinfo(a.dtype).max, a.dtype)))
     return merge_rule((layers.Subtract, minus))(k, a, b)
 
 
 def variadic_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:
-    """The rule for an operator of any number of tensors."""
+    """Return the rule of an operator with any number of tensors."""
     kind, function = pair
 
     def rule(k, *values):
@@ -169,9 +175,9 @@ onnx_op.same(variadic_rule, Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, 
 
 @onnx_op("Max")
 def maximum(k, *values):
-    """Of a number and its multiple oneDNN's optimizer makes a LeakyRelu, whatever the factor is (TensorFlow 2.21).
+    """Max-13. oneDNN's optimizer makes a LeakyRelu of max(x, c·x), whatever the factor c (TensorFlow 2.21).
 
-    Behind a convolution and a sum that is wrong for any factor.
+    After a convolution and a sum, the result is wrong for any factor.
     """
     multiples = multiples_among_inputs(k.node, every=True)
     apart = [kept_apart(x) if i in multiples else x for i, x in enumerate(values)]
@@ -185,7 +191,7 @@ def mean(k, *values):
 
 @onnx_op("Div")
 def div(k, a, b):
-    # TensorFlow's optimizer multiplies by the reciprocal of a constant, which is rounded.
+    # TensorFlow's optimizer multiplies by the rounded reciprocal of a constant.
     exact = is_inexact_divisor(k.static(b)) and k.node is not None and is_rounded(k.node.outputs[0])
     a, b = k.tensors(a, b)
     if "float" in str(a.dtype):
@@ -196,7 +202,10 @@ def div(k, a, b):
 
 
 def _divide_towards_zero(a: Any, b: Any) -> Any:
-    """Of signed integers, where Keras rounds down; the size of the least integer is none of the dtype."""
+    """Return the quotient of signed integers, rounded towards zero; Keras rounds down.
+
+    The code does not take absolute values, because that of the least integer does not fit the dtype.
+    """
     down = ops.floor_divide(a, b)
     below = ops.logical_and(ops.not_equal(down * b, a), ops.not_equal(ops.less(a, 0), ops.less(b, 0)))
     return down + ops.cast(below, str(down.dtype))
@@ -207,8 +216,8 @@ def mod(k, a, b, *, fmod):
     a, b = k.typed(a, b)
     dtype = keras.backend.standardize_dtype(a.dtype)
     if fmod and dtype.startswith("int"):
-        return a - _divide_towards_zero(a, b) * b  # Keras's function goes through floats
-    # Of unsigned numbers both are one, and Keras's fmod takes them through int32.
+        return a - _divide_towards_zero(a, b) * b  # Keras's function computes in floats
+    # Both modes agree for unsigned numbers, and Keras's fmod casts them to int32.
     return (ops.fmod if fmod and "float" in dtype else ops.mod)(a, b)
 
 
@@ -227,14 +236,14 @@ def power(k, x, exponent):
         return _integer_power(x, exponent)
     y = ops.power(x, exponent)
     if number is not None and number.size == 1 and (number == -0.5).all():
-        # TensorFlow's optimizer makes an Rsqrt of it, and oneDNN's of a normalization with one a layer with an epsilon
-        # of its own (2.21).
+        # TensorFlow's optimizer turns this division into an Rsqrt; oneDNN's optimizer then replaces a normalization
+        # with an Rsqrt by a layer that has its own epsilon (2.21).
         y = kept_apart(y)
     return y
 
 
 def _integer_power(x: Any, exponent: Any) -> Any:
-    """Of a negative exponent, which TensorFlow refuses, what is left of 1 / x to its opposite without the fraction."""
+    """Return trunc(x ** exponent) for a negative integer exponent, which tf.pow rejects."""
     sign = ops.where(ops.equal(ops.mod(exponent, 2), 0), 1, x)
     inverse = ops.where(ops.equal(ops.abs(x), 1), sign, 0)
     return ops.where(ops.less(exponent, 0), inverse, ops.power(x, ops.maximum(exponent, 0)))
@@ -242,7 +251,7 @@ def _integer_power(x: Any, exponent: Any) -> Any:
 
 @onnx_op("BitShift")
 def bit_shift(k, x, y, *, direction):
-    # A shift by the width or more, or by a negative number, leaves nothing; machines shift by the remainder.
+    # A shift by the width or more, or by a negative number, gives 0; processors shift by the remainder.
     (x,), y = k.typed(x), k.tensor(y)
     width = np.iinfo(str(x.dtype)).bits
     out = ops.logical_or(ops.less(y, 0), ops.greater_equal(y, width))
@@ -289,5 +298,5 @@ def _cast(k: Emitter, x: KerasTensor | Constant, dtype: str) -> np.ndarray | Ker
     return ops.cast(x, dtype)
 
 
-# TensorFlow's kernels for many numbers stop at the ends of these dtypes, where PyTorch and onnxruntime wrap around.
+# TensorFlow's kernels saturate these dtypes for large tensors; PyTorch and onnxruntime wrap around.
 _WRAPPING = {**dict.fromkeys(("uint8", "int8", "uint16", "int16"), "int32"), "uint32": "int64"}

@@ -1,4 +1,4 @@
-"""Attention: with its projections as one layer, without them as operations."""
+"""Attention: a layer if it includes the projections, else operations."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _packed_attention(
     scale: float | None,
     causal: bool,
 ) -> KerasTensor | None:
-    """Attention of [batch, steps, heads · size] as Keras's operation has it; None where Keras says a wrong shape."""
+    """Return attention of [batch, steps, heads · size] by Keras's operation; None if Keras infers a wrong shape."""
     query, key, value = (_split_heads(x, n) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
     size = query.shape[-1]
     if value.shape[-1] != size:
@@ -93,19 +93,19 @@ def _attend(
     softcap: float,
     mode: int,
 ) -> tuple[KerasTensor, KerasTensor]:
-    """The result and the scores of [batch, heads, steps, size], with as many heads of keys and values or a fraction."""
+    """Return result and scores for [batch, heads, steps, size]; there may be fewer heads of keys and values."""
     size = query.shape[-1]
     if size is None or query.shape[1] is None or key.shape[1] is None:
         raise Unsupported("heads of dynamic number or size")
     dtype = str(query.dtype)
-    if dtype in ("float16", "bfloat16"):  # too little for the sums
+    if dtype in ("float16", "bfloat16"):  # too imprecise for the sums
         query, key, value = (ops.cast(x, "float32") for x in (query, key, value))
         y, shown = _attend(query, key, value, _widen_mask(mask), scale, softcap, mode)
         return ops.cast(y, dtype), ops.cast(shown, dtype)
     if query.shape[1] != key.shape[1]:
         times = query.shape[1] // key.shape[1]
         key, value = ops.repeat(key, times, axis=1), ops.repeat(value, times, axis=1)
-    # Half of the scale on either side, as the standard has it.
+    # Each operand gets the root of the scale, as in the standard.
     factor = (scale if scale is not None else size**-0.5) ** 0.5
     scores = shown = ops.matmul(query * factor, ops.transpose(key, (0, 1, 3, 2)) * factor)
     if softcap:
@@ -115,8 +115,8 @@ def _attend(
         weights = ops.softmax(scores, axis=-1)
         return ops.matmul(weights, value), weights if mode == 3 else scores if mode == 2 else shown
     masked = _mask_scores(scores, mask)
-    # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
-    # Not by their largest, which Keras refuses to take of a batch of nothing.
+    # A query that may not attend to any key gives zeros. Avoid NaN as an intermediate, which would stay in gradients.
+    # The maximum of the scores is no test for this, because Keras rejects a maximum over an empty batch.
     nothing = ops.all(ops.equal(masked, -np.inf), axis=-1, keepdims=True)
     weights = ops.where(nothing, 0.0, ops.softmax(ops.where(nothing, 0.0, masked), axis=-1))
     return ops.matmul(weights, value), weights if mode == 3 else masked if mode == 2 else shown
@@ -127,12 +127,12 @@ def _widen_mask(mask: Tensor | None) -> Tensor | None:
 
 
 def _heads_first(x: KerasTensor, count: int | None) -> KerasTensor:
-    """[batch, steps, heads · size] to [batch, heads, steps, size]."""
+    """Transpose [batch, steps, heads · size] to [batch, heads, steps, size]."""
     return ops.transpose(_split_heads(x, count), (0, 2, 1, 3))
 
 
 def _split_heads(x: KerasTensor, count: int | None) -> KerasTensor:
-    """[batch, steps, heads · size] to [batch, steps, heads, size]."""
+    """Reshape [batch, steps, heads · size] to [batch, steps, heads, size]."""
     if not count or x.shape[-1] is None:
         raise Unsupported("heads of dynamic number or size")
     return layers.Reshape((-1, count, x.shape[-1] // count), dtype=x.dtype)(x)
@@ -147,9 +147,9 @@ def _allowed_mask(
     windows: tuple[int, int],
     mask: Tensor | None,
 ) -> Tensor | None:
-    """Which keys a query may attend to, joined with the mask that was given.
+    """Return which keys a query may attend to, combined with the given mask.
 
-    lengths: how many keys of each element of the batch there are; its queries are the last of them.
+    lengths: the number of keys of each batch element; its queries are the last of them.
     """
     if queries is None or keys is None or seen is None:
         raise Unsupported("causal attention over steps of dynamic number")
@@ -173,9 +173,9 @@ def _allowed_mask(
 
 
 def _extend_mask(mask: Tensor, keys: int | None, broadcasts: bool) -> Tensor:
-    """A mask for all keys: one that is shorter forbids those beyond its end.
+    """Return a mask for all keys; keys beyond the end of a shorter mask are masked.
 
-    broadcasts: whether one of a single key is for all of them, as in Attention-23.
+    broadcasts: a mask for a single key applies to all keys, as in Attention-23.
     """
     own = mask.shape[-1]
     if own == keys or (own == 1 and broadcasts):
@@ -190,7 +190,7 @@ def _extend_mask(mask: Tensor, keys: int | None, broadcasts: bool) -> Tensor:
 
 
 def _compare(live: Callable[..., Any], known: Callable[..., Any], a: Tensor, b: Tensor) -> Tensor:
-    """At once where both sides are arrays."""
+    """Compare two values, immediately if both are arrays."""
     return known(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else live(a, b)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions. Data is channels-last; kernels come as ONNX has them and are permuted when they are assigned."""
+"""Convolutions. Data is channels-last; kernels have ONNX's layout and are permuted when they are assigned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
-from convert.semantics.windows import split_pads, transposed_same_pads
+from convert.semantics.windows import axis_pads, split_pads, transposed_same_pads
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
@@ -25,19 +25,20 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         raise Unsupported("channels of dynamic number")
     kernel = kernel_shape or list(w.shape[2:])
     window = windows(spatial_sizes(x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    window = _without_negative_pads(window, spatial_sizes(x))
     if group == 1 and max(window.dilations) == 1:
         x, w, window = _apart_from_one_column(x, w, window)
     if not window.has_same_pads:
         x = pad_zeros(x, window.before, window.after)
-        # Of a Pad and the layer oneDNN makes one operator, whose result TensorFlow takes for one without pads: a slice
-        # of it that would cut nothing off then is left out, and a mean over what would be one element (2.21).
-        # For a window that lies in the pads behind the input, it reads beyond that, and may end the process.
-        beyond = _pad_behind(x) >= window.reach[-1]
+        # oneDNN fuses Pad and Conv3D into one operator, but TensorFlow infers its shape without the pads. It then
+        # removes a slice that seems to cut nothing, and a mean that seems to be over one element (2.21). If a window
+        # lies entirely in the pads after the input, oneDNN reads beyond them and may crash the process.
+        beyond = _end_padding(x) >= window.reach[-1]
         x = kept_apart(x) if beyond or (len(kernel) == 3 and _is_padded(x)) else x
     elif len(kernel) == 3 and _is_padded(x):
-        # Under oneDNN the layer takes the pads for all that there are, and adds none of its own (TensorFlow 2.21).
+        # Under oneDNN the layer applies the pads of the Pad before it, and not its own (TensorFlow 2.21).
         x = ops.concatenate([x[:, :1], x[:, 1:]], 1)
-    # Layers have either strides or dilations, and depthwise ones equal strides.
+    # Layers have either strides or dilations; depthwise layers need equal strides.
     depthwise = group > 1 and w.shape[1] == 1 and len(kernel) < 3
     whole = max(window.dilations) == 1 and not (depthwise and len(set(window.strides)) > 1)
     if not whole and window.same and max(window.strides) > 1:
@@ -68,22 +69,44 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     return y if whole else take_strided(y, window.strides)
 
 
+def _without_negative_pads(window: KerasWindows, sizes: Sequence[int | None]) -> KerasWindows:
+    """Return the window with explicit pads if TensorFlow's Conv3D would compute negative ones for "same".
+
+    Without oneDNN, TensorFlow 2.21 pads by (windows - 1) · stride + reach - size, without the maximum with 0. If a
+    stride is reach + 2 or more, the first window begins inside the input. Raises `Unsupported` if the pads depend on an
+    unknown size.
+    """
+    steps = list(zip(sizes, window.reach, window.strides, strict=True))
+    if not window.same or len(steps) < 3 or all(s < r + 2 for _, r, s in steps):
+        return window
+    pads = []
+    for n, r, s in steps:
+        if n is None and r > 2 and s > 1:
+            raise Unsupported(
+                "auto_pad over three dims of dynamic size with long strides",
+                hint="give the sizes: --input NAME:DTYPE[DIMS]",
+            )
+        # The last window of at most two elements ends at the last element or one after it.
+        pads.append(((r - 1) // 2, r // 2) if n is None else axis_pads(n, r, s, (0, 0), "SAME_UPPER"))
+    return replace(window, before=tuple(b for b, _ in pads), after=tuple(a for _, a in pads), same=False)
+
+
 def _is_padded(x: KerasTensor) -> bool:
-    """Whether a layer that pads made it, with nothing behind it that is gone when the model runs."""
+    """Return whether a padding operation created x, ignoring layers without effect at inference."""
     operation = _maker(x)
     return isinstance(operation, layers.ZeroPadding3D) or type(operation).__name__ == "Pad"
 
 
 def _maker(x: KerasTensor) -> Any:
-    """The layer or operation that made a tensor, without those behind it that are gone when the model runs."""
+    """Return the layer or operation that created a tensor, ignoring layers without effect at inference."""
     operation = x._keras_history.operation
     while isinstance(operation, (layers.Identity, layers.Dropout)):
         operation = operation.input._keras_history.operation
     return operation
 
 
-def _pad_behind(x: KerasTensor) -> int:
-    """By how much the last spatial dim of [N, spatial…, C] was padded behind, by what made it."""
+def _end_padding(x: KerasTensor) -> int:
+    """Return how much the last spatial dim of [N, spatial…, C] was padded at its end."""
     operation = _maker(x)
     if isinstance(operation, layers.ZeroPadding1D):
         return int(operation.padding[1])
@@ -93,11 +116,11 @@ def _pad_behind(x: KerasTensor) -> int:
 
 
 def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tuple[KerasTensor, Value, KerasWindows]:
-    """The same convolution in a form that oneDNN does right.
+    """Return an equivalent convolution that oneDNN computes correctly.
 
-    Of one channel, with a stride along the width alone and room for one window there, it reads elements that are not
-    the window's (TensorFlow 2.21). A single window needs no stride; where the width is not known, a channel of zeros
-    helps.
+    oneDNN reads elements outside the window if there is a single input channel, a stride along the width only, and room
+    for one window along the width (TensorFlow 2.21). A single window needs no stride, so the stride is dropped. If the
+    width is unknown, a channel of zeros is added.
     """
     strides, width, reach = window.strides, x.shape[-2], window.reach[-1]
     if x.shape[-1] != 1 or len(strides) < 2 or strides[-1] == 1 or strides[-2] > 1:
@@ -105,7 +128,7 @@ def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tu
     if width is not None and not window.same:
         if width + window.before[-1] + window.after[-1] >= reach + strides[-1]:
             return x, w, window
-        after = (*window.after[:-1], reach - width - window.before[-1])  # what the window does not reach is cut off
+        after = (*window.after[:-1], reach - width - window.before[-1])  # crop what the window does not cover
         return x, w, replace(window, strides=(*strides[:-1], 1), after=after)
     if width is not None and width > strides[-1]:
         return x, w, window
@@ -119,7 +142,7 @@ def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tu
 def _depthwise(
     k: Emitter, x: KerasTensor, w: Constant, bias: Value, channels: int, arguments: dict[str, Any]
 ) -> KerasTensor:
-    """One group a channel: the kernel is [kernel…, C, O / C]."""
+    """Convolve with one group per channel: the kernel is [kernel…, C, O / C]."""
     multiplier, kernel = w.shape[0] // channels, w.shape[2:]
     order = (*range(2, 2 + len(kernel)), 0, 1)
     content = w.map(
@@ -139,7 +162,7 @@ def _depthwise(
 def _dynamic_conv(
     k: Emitter, x: KerasTensor, w: KerasTensor, bias: Value, group: int, arguments: dict[str, Any]
 ) -> KerasTensor:
-    """With a kernel that the model computes."""
+    """Convolve with a kernel that the model computes."""
     kernel = ops.transpose(k.tensor(w), (*range(2, len(w.shape)), 1, 0))
     if len(w.shape) > 5:
         raise Unsupported(f"{len(w.shape) - 2} spatial dims")
@@ -165,9 +188,9 @@ def conv_transpose(
         raise Unsupported("weights computed at run time")
     if x.shape[-1] is None:
         raise Unsupported("channels of dynamic number")
-    if max(dilations) > 1:  # with strides Keras has none, and without oneDNN the CPU's kernel has none at all
+    if max(dilations) > 1:  # Keras does not combine them with strides; without oneDNN the CPU kernel has no dilations
         w, kernel, dilations = _dilate_kernel(w, dilations), list(window.reach), [1] * rank
-    # Where the result is padded, the bias comes after.
+    # If the result is padded, the bias is added afterwards.
     inside = min(*before, *after, 0) == 0
     arguments = {"kernel_size": tuple(kernel), "strides": tuple(strides), "dilation_rate": tuple(dilations)}
     y = _conv_transpose_groups(k, x, w, bias if inside else None, group, arguments)
@@ -178,7 +201,7 @@ def conv_transpose(
 def _conv_transpose_groups(
     k: Emitter, x: KerasTensor, w: Constant, bias: Constant | None, group: int, arguments: dict[str, Any]
 ) -> KerasTensor:
-    """Each group by a layer of its own: Keras's transposed convolutions know no groups."""
+    """Convolve each group with its own layer; Keras's transposed convolutions have no groups."""
     kind, order = layer_by_rank("Conv", len(w.shape) - 2).__name__ + "Transpose", (*range(2, len(w.shape)), 1, 0)
     inputs, outputs = w.shape[0] // group, w.shape[1]
     parts = ops.split(x, group, -1) if group > 1 else [x]
@@ -193,7 +216,7 @@ def _conv_transpose_groups(
 
 
 def _part_rows(x: Constant, index: int, size: int) -> Constant:
-    """The `index`-th `size` rows of a constant."""
+    """Return the `index`-th group of `size` rows of a constant."""
     return x.map((size, *x.shape[1:]), lambda a: a[index * size : (index + 1) * size])
 
 
@@ -205,7 +228,7 @@ def _crop_amounts(
     auto_pad: str,
     output_shape: Sequence[int] | None,
 ) -> tuple[list[int], list[int]]:
-    """What to take off before and after the full result, of (n − 1)·stride + max(stride, reach) along each dim."""
+    """Return how much to crop before and after the full result, (n − 1)·stride + max(stride, reach) along each dim."""
     rank = len(sizes)
     reach, strides = window.reach, window.strides
     if output_shape is None and not auto_pad.startswith("SAME"):
@@ -221,13 +244,13 @@ def _crop_amounts(
             full = [(n - 1) * s + r for n, s, r in zip(known, strides, reach, strict=True)]
             split = [split_pads(f + e - o, auto_pad) for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
         before, after = [b for b, _ in split], [a for _, a in split]
-    # A stride beyond the kernel leaves zeros behind the last window.
+    # A stride longer than the kernel leaves zeros after the last window.
     tail = [max(s - r, 0) for s, r in zip(strides, reach, strict=True)]
     return before, [a - e + t for a, e, t in zip(after, extra, tail, strict=True)]
 
 
 def _dilate_kernel(w: Constant, dilations: Sequence[int]) -> Constant:
-    """[I, O, kernel…] with zeros between the elements of the kernel."""
+    """Return the kernel [I, O, kernel…] with zeros between its elements."""
     reach = [(n - 1) * d + 1 for n, d in zip(w.shape[2:], dilations, strict=True)]
 
     def spread(a: np.ndarray) -> np.ndarray:

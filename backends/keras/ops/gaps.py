@@ -1,4 +1,4 @@
-"""What Keras has no layers and operations for, each with the reason that the user is told."""
+"""Operators that Keras has no layers or operations for, each with the reason that the user reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Picking elements by index, putting elements in their places, slicing and padding."""
+"""Gathering and scattering by index, slicing and padding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gather(k, x, indices, *, axis):
 def gather_elements(k, x, indices, *, axis):
     axis %= len(x.shape)
     x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
-    # Along the other axes the indices may be shorter than the data, which only dims of one name are not.
+    # Indices may be shorter than the data along the other axes, unless the dims have the same name.
     names = zip(k.input_dims(0), k.input_dims(1), strict=True)
     if any(i != axis and not isinstance(n, int) and (n is None or d != n) for i, (d, n) in enumerate(names)):
         raise Unsupported("indices of dynamic number")
@@ -40,7 +40,7 @@ def gather_elements(k, x, indices, *, axis):
 
 
 def _wrap_negative(k: Emitter, indices: Tensor, dims: Sequence[int | str | None]) -> Tensor:
-    """Indices (tuples of them, for several dims) with the negative ones, which count from the end, made positive."""
+    """Return non-negative indices (index tuples for several dims); negative ones count from the end."""
     if isinstance(indices, np.ndarray) and (indices >= 0).all():
         return indices
     sizes = k.vector(dims) if len(dims) > 1 else k.size(dims[0])
@@ -56,7 +56,7 @@ def gather_nd(k, x, indices, *, batch_dims):
     end = batch_dims + depth
     lead, rest, dims = x.shape[:end], x.shape[end:], k.sizes_of(0, x)
     indices = _wrap_negative(k, indices, dims[batch_dims:end])
-    # A reshape would keep one dim of dynamic size at most.
+    # A reshape could infer one dynamic dim at most.
     if batch_dims == depth == 1 and None in rest and None in lead:
         return _row_of_each(x, ops.cast(indices[..., 0], "int64"))
     rows = _number_of_row(k, indices, dims[:batch_dims], dims[batch_dims:end])
@@ -68,7 +68,7 @@ def gather_nd(k, x, indices, *, batch_dims):
 
 
 def _number_of_row(k: Emitter, indices: Tensor, batch: Sequence[Any], sizes: Sequence[Any]) -> Tensor:
-    """The number among all rows of [*batch, *sizes] that each tuple of indices [*batch, …, depth] stands for."""
+    """Return the row number in [*batch, *sizes] of each index tuple in [*batch, …, depth]."""
     number: Any = None
     for dim in batch:
         own = k.places(dim, "int64")
@@ -82,7 +82,7 @@ def _number_of_row(k: Emitter, indices: Tensor, batch: Sequence[Any], sizes: Seq
 
 
 def _row_of_each(x: KerasTensor, places: Tensor) -> KerasTensor:
-    """From x [batch, rows, *rest] at places [batch, …], each element of the batch from its own."""
+    """Return the rows of x [batch, rows, *rest] at indices [batch, …], separately for each batch element."""
     if len(places.shape) != 2:
         raise Unsupported("GatherND of several dims of dynamic size")
     for _ in x.shape[2:]:
@@ -102,7 +102,9 @@ def scatter_nd(k, x, indices, updates, *, reduction):
 
 
 def _scattered(k: Emitter, x: Value, indices: Value, updates: Value, reduction: str | None) -> tuple[Tensor, ...]:
-    """The operands of a scatter. Keras takes the products one by one, by the number of a tensor: no array has that."""
+    """Return the operands of a scatter as tensors: Keras multiplies by the number of elements of a tensor, which arrays
+    lack.
+    """
     x = k.live(x) if isinstance(x, Constant) else x
     if reduction == "mul":
         return x, *(k.live(v) if isinstance(v, Constant) else v for v in (indices, updates))
@@ -110,7 +112,7 @@ def _scattered(k: Emitter, x: Value, indices: Value, updates: Value, reduction: 
 
 
 def _scatter_update(x: KerasTensor, indices: Tensor, updates: Tensor, reduction: str | None) -> KerasTensor:
-    """The operation takes a list of index tuples."""
+    """Return x with updates scattered at a list of index tuples."""
     lead = len(indices.shape) - 1
     reduction = None if reduction == "none" else reduction
     if lead == 1:
@@ -146,7 +148,7 @@ def one_hot(k, indices, depth, values, *, axis):
     indices = ops.cast(k.tensor(indices), "int64")
     indices = ops.where(ops.less(indices, 0), indices + size, indices)
     hot = ops.one_hot(indices, size, axis=axis if axis < rank else -1, dtype="bool")
-    # A file keeps a scalar as a number without its dtype, and a vector of one as it is.
+    # A file stores a scalar as a number without dtype, but a vector of one element with it.
     off, on = (values.array[i : i + 1] if isinstance(values, Constant) else values[i] for i in (0, 1))
     return ops.where(hot, on, off)
 
@@ -194,19 +196,24 @@ def slices(k, x, starts, ends, axes, steps):
 
 
 def _turned(x: Tensor, axis: int, start: int, end: int) -> Tensor:
-    """`x` back from `start`, which is negative, and from the first element at least, where Python takes none."""
+    """Return x[start:end:-1] for a negative `start`; one before the first element starts at the first.
+
+    Python's slice would return no element for such a start.
+    """
     front = (slice(None),) * (axis % len(x.shape))
     turned = x[(*front, slice(None, end if end >= 0 else None, -1))]
     if end >= 0:
         return turned[(*front, slice(-start - 1, None))]
-    # The last, which is the first of x, is there whatever the start, unless the end is before it.
+    # The reversed x always starts with its last element, for every start, unless the end is before that element.
     stop = -end - 1 if end >= -_LARGEST else None
     body = turned[(*front, slice(None, -1))][(*front, slice(-start - 1, stop))]
     return ops.concatenate([body, turned[(*front, slice(-1, stop))]], axis)
 
 
 def _places_between(x: KerasTensor, axis: int, start: Tensor, end: Tensor, step: int) -> KerasTensor:
-    """The places that a slice takes whose ends the run tells: Slice-13 clamps to [0, n] forwards, [−1, n − 1] back."""
+    """Return the indices of a slice with run-time bounds: Slice-13 clamps to [0, n] forwards, to [−1, n − 1]
+    backwards.
+    """
     n = ops.sum(ones_along(x, axis, "int64"))
     start, end = (ops.where(ops.less(v, 0), ops.add(v, n), v) for v in (start, end))
     low, high = (0, n) if step > 0 else (-1, n - 1)
@@ -217,9 +224,10 @@ def _places_between(x: KerasTensor, axis: int, start: Tensor, end: Tensor, step:
 
 
 def _slice(n: int | None, start: int, end: int, step: int) -> slice:
-    """A slice as Python takes it; numbers beyond what an index can be stand for the ends."""
+    """Return a Python slice; bounds outside the range of indices mean "up to the end"."""
     if n is not None:
-        # Python clamps as ONNX does, and says where it ends; but back from before the first element it takes none.
+        # Python clamps as ONNX does. The exception is a backward slice that starts before the first element, which is
+        # empty in Python.
         start = max(start + n, 0) if step < 0 and start < 0 else start
         whole = range(n)[slice(start, end, step)]
         stop = whole.stop if whole.stop >= 0 else None
@@ -269,8 +277,10 @@ def _pad_constant(k: Emitter, x: KerasTensor, widths: Sequence[Sequence[int]], v
 
 
 def _between_zeros(x: KerasTensor, axis: int, before: int, after: int) -> KerasTensor:
-    """With zeros around a dim that is not spatial, and no Pad: under oneDNN a convolution behind it takes the pads for
-    its own, and leaves batch and channels as they are (TensorFlow 2.21).
+    """Return x padded with zeros along a dim that is not spatial, without a Pad operator.
+
+    Under oneDNN, a convolution takes a Pad before it as its own pads, and drops those of batch and channels (TensorFlow
+    2.21).
     """
     if not before and not after:
         return x
@@ -280,7 +290,7 @@ def _between_zeros(x: KerasTensor, axis: int, before: int, after: int) -> KerasT
 
 
 def _pad_places(x: KerasTensor, axis: int, before: int, after: int, mode: str) -> KerasTensor:
-    """Which element along a dim of dynamic size stands at each place of the padded one."""
+    """Return, for a dynamic dim, the index of the element at each position of the padded dim."""
     inside = ops.cumsum(ones_along(x, axis, "int64")) - 1
     size = ops.sum(ones_along(x, axis, "int64"))
     parts = [np.arange(-before, 0), inside, size + np.arange(after)]
@@ -293,12 +303,12 @@ def _pad_places(x: KerasTensor, axis: int, before: int, after: int, mode: str) -
 
 
 def _pad_indices(n: int, before: int, after: int, mode: str) -> np.ndarray:
-    """Which element of a dim of `n` stands at each place of the padded one."""
+    """Return, for a dim of `n`, the index of the element at each position of the padded dim."""
     place = np.arange(-before, n + after)
     if mode == "edge":
         place = place.clip(0, n - 1)
     elif mode == "wrap":
-        first = max(-before, 0)  # what negative pads take off comes before: the rest is what repeats
+        first = max(-before, 0)  # negative pads crop first; the mode repeats the remaining elements
         place = first + (place - first) % (n + min(after, 0) - first)
     elif mode == "reflect":
         period = max(2 * (n - 1), 1)
@@ -322,6 +332,6 @@ def reverse_sequence(k, x, lengths, *, batch_axis, time_axis):
         places = ops.transpose(places, (1, 0))
     shape = [x.shape[i] if i in (batch_axis, time_axis) else 1 for i in range(rank)]
     places = ops.reshape(places, [-1 if d is None else d for d in shape])
-    # Places for every element.
+    # The indices become one per element.
     places = plus(places, ops.cast(ops.zeros_like(x), "int64"))
     return ops.take_along_axis(x, places, axis=time_axis)

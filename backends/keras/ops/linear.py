@@ -6,6 +6,7 @@ import string
 from collections.abc import Callable
 from functools import partial
 
+import keras
 import numpy as np
 from keras import KerasTensor, layers, ops
 
@@ -19,7 +20,7 @@ from ..tensors import Tensor, is_floating, plus, with_rank
 
 @onnx_op(DENSE)
 def dense(k, x, w, b):
-    if 0 in w.shape or x.shape[-1] is None:  # no layer has no units, or units that read a width of any size
+    if 0 in w.shape or x.shape[-1] is None:  # a layer cannot have zero units, or an input of unknown width
         y = ops.matmul(*k.tensors(x, w))
         return y if b is None else plus(y, k.tensor(b))
     return k.layer(layers.Dense, x, {"kernel": w, "bias": b}, units=w.shape[1], use_bias=b is not None)
@@ -44,7 +45,7 @@ def gemm(k, a, b, c, *, alpha, beta, transA, transB):
 
 
 def _affine(a: Tensor, b: Tensor, c: Tensor | None, alpha: float, beta: float, transA: int, transB: int) -> KerasTensor:
-    """Gemm as products and sums."""
+    """Compute Gemm as products and sums."""
     y = _product(ops.transpose(a, (1, 0)) if transA else a, ops.transpose(b, (1, 0)) if transB else b)
     y = y if alpha == 1 else alpha * y
     return y if c is None else plus(y, c if beta == 1 else beta * c)
@@ -59,9 +60,10 @@ def matmul(k, a, b):
 
 
 def _product(a: Tensor, b: Tensor) -> KerasTensor:
-    """numpy.matmul. All rows of `a` are multiplied as one matrix by the one in `b`, with dims of 1 in front or none.
+    """Return numpy.matmul. All rows of `a` are multiplied as one matrix if `b` is a single matrix, with or without
+    leading dims of 1.
 
-    TensorFlow's product of [n, 1, m, k] with one matrix gives other numbers where oneDNN has AVX-512.
+    TensorFlow's product of [n, 1, m, k] with one matrix is wrong if oneDNN uses AVX-512.
     """
     if not is_floating(a):
         return _exactly(ops.matmul, a, b)
@@ -73,11 +75,11 @@ def _product(a: Tensor, b: Tensor) -> KerasTensor:
 
 
 def _exactly(function: Callable[..., KerasTensor], *operands: Tensor | None) -> KerasTensor:
-    """A product of integers, which Keras computes in float32, where they are exact to 2²⁴ only.
+    """Return an exact product of integers, computed in float64 and wrapped to the dtype.
 
-    In float64, then, whose sums are cut to the dtype as they wrap.
+    Keras computes them in float32, which is exact up to 2²⁴ only.
     """
-    dtype = next(str(x.dtype) for x in operands if x is not None)
+    dtype = next(keras.backend.standardize_dtype(x.dtype) for x in operands if x is not None)
     wide = function(*(None if x is None else ops.cast(x, "float64") for x in operands))
     return ops.cast(ops.cast(wide, "int64"), dtype)
 
@@ -103,7 +105,7 @@ def einsum(k, *values, equation):
 
 
 def _with_small_letters(equation: str) -> str:
-    """The equation with other labels for capitals, of which Keras infers no shapes."""
+    """Return the equation with lowercase labels: Keras infers no shapes for capitals."""
     free = [c for c in string.ascii_lowercase if c not in equation]
     capitals = sorted({c for c in equation if c.isupper()})
     if len(capitals) > len(free):

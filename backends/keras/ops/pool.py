@@ -52,7 +52,7 @@ def _pool_layer(k: Emitter, kind: str, x: KerasTensor, window: KerasWindows) -> 
 
 
 def _pool_axes(x: KerasTensor, window: KerasWindows, join: Callable[..., KerasTensor]) -> KerasTensor:
-    """Join what is under each window, one axis after the other."""
+    """Combine the elements of each window, one axis after the other."""
     for axis, (n, d, s, r) in enumerate(
         zip(window.kernel, window.dilations, window.strides, window.reach, strict=True), start=1
     ):
@@ -71,7 +71,7 @@ def average_pool(k, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     if window.same:
         raise Unsupported("auto_pad of an AveragePool with dilations, or one that counts its pads")
     y = _mean_pool(k, pad_zeros(x, window.before, window.after), window, padded=True)
-    # Pads that ceil_mode adds are never counted, those of `pads` only with count_include_pad.
+    # Padding that ceil_mode adds is never counted; `pads` only with count_include_pad.
     own = windows(spatial_sizes(x), kernel_shape, **arguments) if count_include_pad else None
     if own == window:
         return y
@@ -86,7 +86,7 @@ def average_pool(k, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
 
 
 def _mean_pool(k: Emitter, x: KerasTensor, window: KerasWindows, padded: bool = False) -> KerasTensor:
-    """The mean under each window of an input that is padded already, or by Keras's "same"."""
+    """Return the mean of each window. The input is already padded, or Keras pads it by "same"."""
     if padded:
         window = window.bare
     if set(window.dilations) == {1}:

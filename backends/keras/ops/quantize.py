@@ -1,4 +1,4 @@
-"""Quantization: rounded to integers and back, in floating arithmetic."""
+"""Quantization in floating-point arithmetic: round to integers and back."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..tensors import Tensor, plus
 
 
 def has_no_blocks(node: ir.Node) -> bool:
-    """Whether a scale is for a tensor or for each index of an axis."""
+    """Return whether a scale is per tensor or per index of an axis, not per block."""
     return node.attributes.get_int("block_size", 0) == 0
 
 
 def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, axis: int) -> Tensor:
-    """A scale or zero point, shaped to broadcast against `x`."""
+    """Return a scale or zero point that broadcasts against `x`."""
     rank = len(x.shape)
     values = k.tensor(values)
     if len(values.shape) != 1 or rank < 2:
@@ -30,7 +30,7 @@ def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, a
 
 
 def _single(x: Tensor) -> Tensor:
-    """Halves in float32."""
+    """Return half precision in float32, other dtypes unchanged."""
     return ops.cast(x, "float32") if str(x.dtype) in ("float16", "bfloat16") else x
 
 
@@ -40,7 +40,7 @@ def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precis
     if precision not in (0, ir.DataType.FLOAT) or not str(dtype).startswith(("int", "uint")):
         raise Unsupported(f"quantization to {dtype}")
     limits = np.iinfo(str(dtype))
-    # TensorFlow's optimizer multiplies by the reciprocal of a constant, which is rounded.
+    # TensorFlow's optimizer multiplies by the rounded reciprocal of a constant.
     divide = ops.divide_no_nan if is_inexact_divisor(k.static(scale)) else ops.divide
     numbers, factor = k.tensor(x), _broadcast_parameter(k, scale, x, axis)
     if precision:
@@ -64,7 +64,7 @@ def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
 
 
 def _dequantized_weight(x: Constant, scale: Constant, zero: Constant | None, axis: int) -> Constant:
-    """A quantized weight as the floating one that it stands for, which can be trained."""
+    """Return the floating-point weight that a quantized weight represents; it can be trained."""
     shape = [
         -1 if len(scale.shape) == 1 and scale.size > 1 and i == axis % len(x.shape) else 1 for i in range(len(x.shape))
     ]
@@ -77,7 +77,7 @@ def _dequantized_weight(x: Constant, scale: Constant, zero: Constant | None, axi
 @onnx_op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(k, x):
     low, high = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
-    # TensorFlow's optimizer would multiply by the reciprocal. The scale of zeros is 1 in onnxruntime.
+    # TensorFlow's optimizer would multiply by the reciprocal. The scale of an all-zero input is 1 in onnxruntime.
     scale = ops.where(ops.equal(high, low), 1.0, ops.divide_no_nan(high - low, 255.0))
     zero = ops.clip(ops.round(-low / scale), 0.0, 255.0)
     y = ops.clip(ops.round(x / scale) + zero, 0.0, 255.0)

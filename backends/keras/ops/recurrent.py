@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: a layer of Keras's for each direction, over [batch, time, features]."""
+"""RNN, GRU and LSTM: one Keras layer for each direction, over [batch, time, features]."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {name: name.lower() for name in ("Relu", "Tanh", "Sigmoid", "Softsign",
 def _activation_names(
     operator: str, names: Sequence[str] | None, numbers: Sequence[float] | None, directions: int
 ) -> list[list[str]]:
-    """Keras's names of the activation functions, for each direction."""
+    """Return Keras's names of the activation functions of each direction."""
     if numbers:
         raise Unsupported("activation functions with numbers of their own")
     found = activations_of(operator, names, None, None, directions)
@@ -33,7 +33,7 @@ def _activation_names(
 
 
 def _is_zero_state(k: Emitter, index: int) -> bool:
-    """Whether an initial state is zeros, however it was made."""
+    """Return whether an initial state consists of zeros."""
     assert k.node is not None
     value = input_at(k.node, index)
     if value is None:
@@ -59,12 +59,14 @@ def _run_directions(
     direction: str,
     layout: int,
 ) -> tuple[KerasTensor, ...]:
-    """All hidden states [time, directions, batch, hidden] and the last of each state [directions, batch, hidden]."""
+    """Return all hidden states [time, directions, batch, hidden] and the last of each state [directions, batch,
+    hidden].
+    """
     if not layout:
         x = ops.transpose(x, (1, 0, 2))
-    if x.shape[-1] is None:  # the layer makes its variables by it
+    if x.shape[-1] is None:  # the layer creates its variables from this shape
         x = k.layer(layers.Reshape, x, target_shape=(-1, weights_of(0)["cell.kernel"].shape[0]))
-    # Keras 3.15 makes orthogonal matrices before it loads weights, by a QR that TensorFlow 2.21 lacks in bfloat16.
+    # Keras 3.15 creates orthogonal matrices before it loads weights, by a QR that TensorFlow 2.21 lacks for bfloat16.
     start = {"recurrent_initializer": "glorot_uniform"} if x.dtype == "bfloat16" else {}
     mask = None if lengths is None else _step_mask(k, x, layout, lengths)
     every, last = [], []
@@ -77,7 +79,7 @@ def _run_directions(
         made = k.layer(kind, x, weights_of(d), call, **config)
         y, *final = made
         y = ops.flip(y, axis=1) if backwards else y
-        if mask is not None:  # beyond the end of a sequence the output is zero
+        if mask is not None:  # the output is zero beyond the end of a sequence
             y = ops.where(ops.expand_dims(mask, -1), y, ops.zeros_like(y))
         every.append(y)
         last.append(final)
@@ -89,7 +91,7 @@ def _run_directions(
 
 
 def _step_mask(k: Emitter, x: Value, layout: int, lengths: Value) -> KerasTensor:
-    """[batch, time]: whether a step is inside its sequence."""
+    """Return whether each step is inside its sequence: [batch, time]."""
     steps = k.places(k.sizes_of(0, x)[1 if layout else 0], "int64")
     return ops.less(steps, ops.expand_dims(ops.cast(k.tensor(lengths), "int64"), -1))
 
@@ -97,14 +99,14 @@ def _step_mask(k: Emitter, x: Value, layout: int, lengths: Value) -> KerasTensor
 def _cell_weights(
     w: Value, r: Value, b: Value, order: Sequence[int], split_bias: bool = False
 ) -> Callable[[int], dict[str, Constant]]:
-    """The variables of a direction's cell, from ONNX's [directions, gates · hidden, …] with the gates in this order."""
+    """Return a function for the variables of a direction's cell, with ONNX's gates reordered."""
     if not isinstance(w, Constant) or not isinstance(r, Constant) or not isinstance(b, Constant | None):
         raise Unsupported("weights computed at run time")
     hidden = r.shape[-1]
     gates = len(order)
 
     def columns(x: np.ndarray, d: int) -> np.ndarray:
-        """[gates · hidden, n] as [n, gates · hidden] in Keras's order."""
+        """Return [gates · hidden, n] as [n, gates · hidden] in Keras's order."""
         parts = np.split(x[d], gates)
         return np.concatenate([parts[i] for i in order]).T
 
@@ -174,7 +176,7 @@ def lstm(
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, input_forget, layout,
 ):  # fmt: skip
     _check_clip(clip, peepholes=peepholes is not None, coupled_input_and_forget_gates=input_forget)
-    # ONNX has input, output, forget, cell; Keras input, forget, cell, output.
+    # ONNX orders the gates input, output, forget, cell; Keras input, forget, cell, output.
     weights = _cell_weights(w, r, b, [0, 2, 3, 1])
     functions = _activation_names("LSTM", activations, activation_alpha or activation_beta, w.shape[0])
     if any(g != h for _, g, h in functions):

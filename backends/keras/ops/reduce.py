@@ -18,7 +18,7 @@ from .activation import one_zero
 
 
 def reduction_rule(function: Callable[..., Any]) -> Rule:
-    """The rule for an ONNX reduction with `axes` as an input."""
+    """Return the rule of an ONNX reduction with `axes` as an input."""
 
     def rule(k, x, axes, *, keepdims, noop_with_empty_axes):
         chosen = None if axes is None else k.ints(axes, "axes")
@@ -36,14 +36,16 @@ def reduction_rule(function: Callable[..., Any]) -> Rule:
 def _logical(function: Callable[..., Any], of_bools: Callable[..., Any]) -> Callable[..., KerasTensor]:
     def reduced(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
         if 0 in [x.shape[a] for a in (range(len(x.shape)) if axes is None else axes)] and x.dtype != "bool":
-            raise Unsupported("the largest or smallest of no elements")
+            raise Unsupported("the maximum or minimum of no elements")
         return (of_bools if x.dtype == "bool" else function)(x, axis=axes, keepdims=keep)
 
     return reduced
 
 
 def _by_axis(function: Callable[..., Any]) -> Callable[[KerasTensor, Sequence[int] | None, bool], KerasTensor]:
-    """A sum or mean over several axes of floats, one after another: over all at once TensorFlow loses digits."""
+    """Return a sum or mean that reduces floats one axis after another, because TensorFlow loses digits if it reduces
+    all at once.
+    """
 
     def reduced(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
         chosen = tuple(range(len(x.shape))) if axes is None else tuple(axes)
@@ -61,12 +63,12 @@ mean_by_axis = _by_axis(ops.mean)
 
 
 def _widen_integers(x: KerasTensor) -> KerasTensor:
-    """Integers in float64: Keras would take their mean in float32."""
+    """Return integers in float64, because Keras computes their mean in float32."""
     return x if is_floating(x) else ops.cast(x, "float64")
 
 
 def _length(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
-    """The root of a sum of squares; the gradient at zero is zero."""
+    """Return the root of a sum of squares, with a gradient of zero at zero."""
     squares = _sum(ops.square(_widen_integers(x)), axes, keep)
     nothing = ops.equal(squares, 0)
     return ops.where(nothing, ops.zeros_like(squares), ops.sqrt(ops.where(nothing, ops.ones_like(squares), squares)))
@@ -87,7 +89,7 @@ onnx_op.same(reduction_rule, ReduceMax=_logical(ops.max, ops.any), ReduceMin=_lo
 
 
 def arg_extremum_rule(function: Callable[..., Any]) -> Rule:
-    """The rule for ArgMax or ArgMin."""
+    """Return the rule of ArgMax or ArgMin."""
 
     def rule(k, x, *, axis, keepdims, select_last_index):
         x = one_zero(x)
@@ -99,7 +101,7 @@ def arg_extremum_rule(function: Callable[..., Any]) -> Rule:
 
 
 def counts_from_a_known_end(node: ir.Node) -> bool:
-    """Whether the first index is wanted, or the last of a dim whose length is known."""
+    """Return whether the first of equal elements is wanted, or the last one along a dim of known length."""
     x, axis = node.inputs[0], node.attributes.get_int("axis", 0)
     known = x is not None and x.shape is not None and isinstance(x.shape[axis], int)
     return known or not node.attributes.get_int("select_last_index", 0)
@@ -112,7 +114,7 @@ for _name, _function in (("ArgMax", ops.argmax), ("ArgMin", ops.argmin)):
 
 
 def cumulative_rule(pair: tuple[Callable[..., Any], int]) -> Rule:
-    """The rule for CumSum or CumProd; the neutral element comes first where the sum is exclusive."""
+    """Return the rule of CumSum or CumProd; an exclusive one starts with the neutral element."""
     function, neutral = pair
 
     def rule(k, x, axis, *, exclusive, reverse):
@@ -142,7 +144,7 @@ def top_k(k, x, count, *, axis, largest, sorted):
     order = [*(i for i in range(rank) if i != axis), axis]
     back = [order.index(i) for i in range(rank)]
     last = x if axis == rank - 1 else ops.transpose(x, order)
-    if number is None:  # all of them: of equals the first comes first here, too
+    if number is None:  # k is the whole length; the first of equal elements also comes first here
         indices = ops.argsort(_opposite(last) if largest else last, axis=-1)
         values = ops.take_along_axis(last, indices, axis=-1)
     else:
@@ -154,5 +156,8 @@ def top_k(k, x, count, *, axis, largest, sorted):
 
 
 def _opposite(x: KerasTensor) -> KerasTensor:
-    """Numbers in the opposite order. Integers are complemented: their lowest, negated, stays itself."""
+    """Return numbers whose order is the reverse of x's: negated floats, and complemented integers.
+
+    An integer is complemented because the least one equals its own negation.
+    """
     return -x if is_floating(x) else -1 - x

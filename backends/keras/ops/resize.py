@@ -1,4 +1,4 @@
-"""Resize: UpSampling layers where they compute the same, weighted sums of picked rows elsewhere."""
+"""Resize: UpSampling layers if they compute the same, else weighted sums of gathered rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..tensors import is_floating
 from ..windows import layer_by_rank
 from .resize_dynamic import resample_dynamic
 
-# Up to so many inputs in one output are picked one by one; more are a matrix product.
+# Maximum number of inputs per output that are gathered; more use a matrix product.
 _TAPS = 4
 
 
 def _resize_rule(to_axis: Callable[[int, int], int]) -> Rule:
-    """The rule for Resize of a tensor in which axis `a` of ONNX's is `to_axis(a, rank)`."""
+    """Return the rule of Resize; `to_axis(a, rank)` gives the tensor's axis for ONNX's axis `a`."""
 
     def rule(
         k, x, roi, scales, sizes,
@@ -45,7 +45,7 @@ def _resize_rule(to_axis: Callable[[int, int], int]) -> Rule:
             raise Unsupported("interpolation of integers")
         for axis, (size, scale) in wanted.items():
             if x.shape[axis] is None or scale is None or not isinstance(size, int):
-                x = resample_dynamic(k, x, axis, size, scale, method)
+                x = resample_dynamic(k, k.tensor(x), axis, size, scale, method)
                 continue
             x = _resample_axis(x, axis, weight_matrix(x.shape[axis], size, scale, method))
         keeps = keep_aspect_ratio_policy != "stretch"
@@ -65,7 +65,9 @@ def _sizes_and_scales(
     policy: str,
     to_axis: Callable[[int, int], int],
 ) -> dict[int, tuple[Any, float | None]]:
-    """By axis of `x`, its new size (a tensor where the run tells it) and the scale, either None if of the other."""
+    """Return the new size and the scale by axis of `x`. A size is a tensor if it is computed; each is None if it
+    follows from the other.
+    """
     rank = len(x.shape)
     own = {a: x.shape[to_axis(a, rank)] for a in chosen}
     if scales is not None and 0 not in scales.shape:
@@ -102,7 +104,7 @@ def _sizes_and_scales(
 
 
 def _size_of(k: Emitter, axis: int, sizes: KerasTensor, place: int) -> Any:
-    """A size that the run tells: None where it is the input's own, a number where the graph knows it."""
+    """Return a size computed at run time: None if it is the input's own size, a number if the graph knows it."""
     d = k.dims()[axis]
     if isinstance(d, int):
         return d
@@ -112,7 +114,9 @@ def _size_of(k: Emitter, axis: int, sizes: KerasTensor, place: int) -> Any:
 def _upsample(
     k: Emitter, x: KerasTensor, wanted: dict[int, tuple[Any, float | None]], method: Interpolation
 ) -> KerasTensor | None:
-    """By a layer: whole factors, repeated or, in two dims, interpolated between the centres of pixels."""
+    """Return the result of a layer for integer factors (repeated, or bilinear between pixel centres in 2D), else
+    None.
+    """
     rank = len(x.shape) - 2
     factors = [wanted.get(axis, (None, 1.0))[1] or 0.0 for axis in range(1, rank + 1)]
     inside = 0 < rank < 4 and all(0 < axis <= rank for axis in wanted)
@@ -126,16 +130,16 @@ def _upsample(
     if rank == 2 and method.mode == "linear" and method.coordinates in ("half_pixel", "pytorch_half_pixel"):
         if None in x.shape[1:-1]:
             return _smooth_repetitions(k, x, size)
-        if x.dtype == "float32":  # the layer gives float32 of any dtype
+        if x.dtype == "float32":  # the layer returns float32 for every dtype
             return k.layer(layers.UpSampling2D, x, size=size, interpolation="bilinear", data_format="channels_last")
     return None
 
 
 def _smooth_repetitions(k: Emitter, x: KerasTensor, size: tuple[int, ...]) -> KerasTensor:
-    """Bilinear upsampling of a picture of dynamic size, for which Keras's own layer works in eager mode only.
+    """Upsample an image of dynamic size bilinearly; Keras's own layer works in eager mode only.
 
-    Means over `size` of the repeated pixels are what lies on the line between two; for an even factor the mean of two
-    such is in the middle of a pixel. At the border the outermost pixels are repeated.
+    Averaging `size` repeated pixels interpolates linearly between two pixels. For an even factor, a second average of
+    two moves the result to pixel centres. At the border the outermost pixels are repeated.
     """
     x = k.layer(layers.UpSampling2D, x, size=size, data_format="channels_last")
     x = ops.pad(x, [(0, 0), *((n // 2, n // 2) for n in size), (0, 0)], mode="symmetric")
@@ -146,13 +150,13 @@ def _smooth_repetitions(k: Emitter, x: KerasTensor, size: tuple[int, ...]) -> Ke
 
 
 def _is_repetition(factor: int, method: Interpolation) -> bool:
-    """Whether each element is repeated, which does not depend on how many there are."""
+    """Return whether resizing by this factor repeats each element for every size of the input."""
     n = 5
     return np.array_equal(weight_matrix(n, n * factor, factor, method), np.repeat(np.eye(n), factor, axis=0))
 
 
 def _resample_axis(x: KerasTensor, axis: int, weights: np.ndarray) -> KerasTensor:
-    """Each output a sum of inputs along `axis`, by the rows of `weights`."""
+    """Return sums of inputs along `axis`, weighted by the rows of `weights`."""
     taps = int((weights != 0).sum(1).max())
     dtype = x.dtype
     if taps > _TAPS:

@@ -1,4 +1,4 @@
-"""Resize of a dim of dynamic size, or to one: coordinates and weights that the run computes, axis by axis."""
+"""Resize from or to a dynamic dim: coordinates and weights are computed at run time, axis by axis."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..tensors import ones_along, places_below
 def resample_dynamic(
     k: Emitter, x: KerasTensor, axis: int, size: Any, scale: float | None, method: Interpolation
 ) -> KerasTensor:
-    """`x` resampled along one axis.
+    """Return `x` resampled along one axis.
 
-    size: the elements of the output, a number or a tensor; None where they follow from the scale, and what is None of
-    the scale follows from them. Raises `Unsupported` for antialias, and coordinates of a region.
+    size: the output's length, a number or a tensor; None if it follows from the scale. scale: None if it follows from
+    the size. Raises `Unsupported` for antialias, and for coordinates of a region.
     """
     if method.antialias:
         raise Unsupported("Resize of a dim of dynamic size with antialias")
@@ -41,7 +41,7 @@ def resample_dynamic(
 
 
 def _coordinates(x: Any, n: Any, m: Any, scale: Any, mode: str) -> KerasTensor:
-    """Where each output lies in the input; the formulas are those of `convert.semantics.interpolation`."""
+    """Return the input coordinate of each output, by the formulas of `convert.semantics.interpolation`."""
     if mode == "asymmetric":
         return ops.divide(x, scale)
     one = ops.equal(m, 1)
@@ -60,7 +60,7 @@ def _coordinates(x: Any, n: Any, m: Any, scale: Any, mode: str) -> KerasTensor:
 
 
 def _nearest(where: KerasTensor, how: str) -> KerasTensor:
-    """As `convert.semantics.interpolation.nearest_indices`."""
+    """Return the same as `convert.semantics.interpolation.nearest_indices`."""
     below = ops.floor(where)
     if how == "floor":
         return below
@@ -77,7 +77,9 @@ def _inside(places: KerasTensor, length: KerasTensor) -> KerasTensor:
 
 
 def _weighted(x: KerasTensor, axis: int, length: KerasTensor, where: KerasTensor, method: Interpolation) -> KerasTensor:
-    """Sums of the neighbors of each coordinate: those beyond an edge are the edge's, or left out."""
+    """Return weighted sums of the neighbours of each coordinate. Neighbours beyond an edge are replaced by the edge, or
+    left out.
+    """
     reach = 1 if method.mode == "linear" else 2
     base = ops.floor(where)
     places = [ops.add(base, float(tap)) for tap in range(1 - reach, reach + 1)]
@@ -97,7 +99,7 @@ def _weighted(x: KerasTensor, axis: int, length: KerasTensor, where: KerasTensor
 
 
 def _kernel(distance: KerasTensor, method: Interpolation) -> KerasTensor:
-    """The weight of a neighbor at this distance: a triangle, or Keys' cubic (Keys, 1981) of parameter `a`."""
+    """Return the weight of a neighbour at this distance: a triangle, or Keys' cubic (Keys, 1981) with parameter `a`."""
     if method.mode == "linear":
         return ops.maximum(ops.subtract(1.0, distance), 0.0)
     a, d = method.cubic, distance

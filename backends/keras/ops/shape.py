@@ -1,4 +1,4 @@
-"""Operators that read, set or change shapes, and tensors made from shapes."""
+"""Operators that read, set or change shapes, and tensors created from shapes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reshape(k, x, shape, *, allowzero):
 
 
 def _to_computed_shape(k: Emitter, x: KerasTensor, shape: KerasTensor, allowzero: int) -> KerasTensor:
-    """`x` in a shape that the run tells, a vector of known length, whose 0 is a dim of `x`, and -1 what is left."""
+    """Return `x` reshaped to a run-time shape, a vector of known length; 0 is a dim of `x`, and -1 is inferred."""
     facts = k.dims()
     own = [k.size(d) for d in k.sizes_of(0, x)]
     lengths = [ops.cast(shape[i], "int64") for i in range(len(facts))]
@@ -59,9 +59,9 @@ def _to_computed_shape(k: Emitter, x: KerasTensor, shape: KerasTensor, allowzero
 
 
 def _by_places(k: Emitter, x: KerasTensor, sizes: Sequence[int | KerasTensor | None]) -> KerasTensor:
-    """`x` in a shape of several dims that only the run tells, of which Keras infers one; None is what is left.
+    """Return `x` reshaped to a shape with several run-time dims, of which Keras can infer only one; None is inferred.
 
-    The rows of the known dims at the end are taken at their places: i, or i · n + j, or (i · n + j) · m + k.
+    The rows of the known last dims are gathered at indices i, or i · n + j, or (i · n + j) · m + k.
     """
     last = max((i for i, n in enumerate(sizes) if not isinstance(n, int)), default=-1)
     if 0 in sizes[last + 1 :]:
@@ -77,7 +77,9 @@ def _by_places(k: Emitter, x: KerasTensor, sizes: Sequence[int | KerasTensor | N
 
 
 def _reshape_tensor(k: Emitter, x: KerasTensor, target: Sequence[int | None], kept: bool = False) -> KerasTensor:
-    """`x` in another shape: None is the dim of `x` there, -1 what is left. kept: the first may be that of `x`."""
+    """Return `x` in another shape: None is the dim of `x` at that position, -1 is inferred. kept: the first dim may be
+    that of `x`.
+    """
     given = list(target)
     facts = k.dims()
     if len(facts) == len(target):
@@ -114,7 +116,7 @@ def squeeze(k, x, axes):
     chosen = [] if axes is None else k.ints(axes, "axes")
     if isinstance(x, Constant) and chosen:
         return x.reshaped(*np.squeeze(np.empty(x.shape, np.bool_), tuple(chosen)).shape)
-    if not chosen:  # all that are of size 1, as onnxruntime has it
+    if not chosen:  # all dims of size 1, as in onnxruntime
         return ops.squeeze(x)
     rank = len(x.shape)
     gone = [a % rank for a in chosen]
@@ -153,7 +155,7 @@ def expand(k, x, shape):
 
 
 def _repeated(x: KerasTensor, shape: KerasTensor) -> KerasTensor:
-    """`x` broadcast with sizes that the run tells, a vector of known length: times a one for each element."""
+    """Return `x` broadcast to run-time sizes, a vector of known length, by multiplying with ones."""
     (count,) = shape.shape
     if count is None:
         raise Unsupported("a rank computed at run time")
@@ -204,7 +206,7 @@ def range_(k, start, limit, delta):
     (dim,) = k.dims()
     dtype = str(start.dtype)
     if all(isinstance(x, Constant) for x in (start, limit, delta)):
-        # Counted in float64, as onnxruntime does; integers exactly.
+        # Counted in float64, as in onnxruntime; integers exactly.
         wide = np.int64 if start.array.dtype.kind in "iu" else np.float64
         first, end, step = (x.array.reshape(()).astype(wide) for x in (start, limit, delta))
         dim = max(-int((first - end) // step) if wide is np.int64 else int(np.ceil((end - first) / step)), 0)
@@ -215,7 +217,7 @@ def range_(k, start, limit, delta):
 
 
 def _number_of_steps(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    """⌈(limit − start) / delta⌉ of scalars: of floats in float64, as onnxruntime counts."""
+    """Return ⌈(limit − start) / delta⌉ of scalars; floats are counted in float64, as in onnxruntime."""
     if is_floating(start):
         start, limit, delta = (ops.cast(x, "float64") for x in (start, limit, delta))
         return ops.cast(ops.ceil(ops.divide(ops.subtract(limit, start), delta)), "int64")
@@ -224,7 +226,7 @@ def _number_of_steps(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
 
 
 def eye_like(out, x, *, dtype, k):
-    """ONNX calls the diagonal `k`, too."""
+    """EyeLike-22. Here `k` is ONNX's attribute for the diagonal, so the emitter is `out`."""
     rows, columns = (out.places(d, "int64") for d in out.sizes_of(0, x))
     hit = ops.equal(ops.expand_dims(columns, 0), ops.add(ops.expand_dims(rows, 1), k))
     return ops.cast(hit, str(x.dtype) if dtype is None else out.dtype_of(dtype))
@@ -234,7 +236,7 @@ onnx_op("EyeLike")(eye_like)
 
 
 _FAR = 1 << 30
-"""Further from a diagonal than any element is; Keras counts in int32 under TensorFlow, and a sum must not overflow."""
+"""Further from the diagonal than any element: Keras counts in int32 under TensorFlow, and sums must not overflow."""
 
 
 @onnx_op("Trilu")
@@ -244,7 +246,7 @@ def trilu(k, x, diagonal, *, upper):
     x = k.tensor(x)
     if offset == 0 or (offset > 0) == bool(upper):
         return (ops.triu if upper else ops.tril)(x, k=offset)
-    # The kernel for these refuses diagonals that lie outside: what is to be zero is found by the other one.
+    # The kernel for this case rejects diagonals outside the matrix, so the opposite diagonal is used as a mask.
     ones = ops.ones_like(x, dtype="int32")
     gone = ops.tril(ones, k=offset - 1) if upper else ops.triu(ones, k=offset + 1)
     return ops.where(ops.equal(gone, 0), x, ops.zeros_like(x))
@@ -275,7 +277,7 @@ def split(k, x, sizes, *, axis, num_outputs):
         return (x,)
     ends = [int(i) for i in np.cumsum(parts)]
     if x.shape[axis] is None:
-        # Keras takes the length of the last part from that of all.
+        # Keras computes the length of the last part from the total length.
         whole = (slice(None),) * (axis % len(x.shape))
         return tuple(x[(*whole, slice(end - part, end))] for part, end in zip(parts, ends, strict=True))
     return tuple(ops.split(x, ends[:-1], axis=axis))
@@ -287,7 +289,7 @@ def depth_to_space(k, x, *, blocksize, mode):
         return x
     channels = x.shape[-1] // blocksize**2
     if mode == "CRD" and channels > 1:
-        # Channels are blocks of channels: their order is turned around first.
+        # Channels are blocks of channels: reorder them first.
         order = np.arange(x.shape[-1]).reshape(channels, -1).T.ravel()
         x = ops.take(x, order.astype(np.int32), axis=-1)
     return ops.depth_to_space(x, blocksize, data_format="channels_last")

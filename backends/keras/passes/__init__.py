@@ -1,1 +1,1 @@
-"""What the Keras backend does to the shared graph before it is emitted."""
+"""Passes of the Keras backend on the shared graph, before it is emitted."""

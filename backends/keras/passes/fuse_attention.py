@@ -1,4 +1,4 @@
-"""Writes attention with its four projections as one node, which becomes Keras's MultiHeadAttention."""
+"""Fuses attention and its four projections into one node, which becomes Keras's MultiHeadAttention."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def fuse_attention(model: ir.Model) -> bool:
-    """Attention without a mask, or with a causal one, whose projections are constant matrices; whether there was one.
+    """Fuse attention, without a mask or with a causal one, whose projections are constant matrices.
 
-    All four projections have a bias or none has, as it is in the layer.
+    Either all four projections have a bias or none, as in the layer. Returns whether anything was fused.
     """
     names, modified = ModelNames(model.graph), False
     for node in list(model.graph):
@@ -65,7 +65,7 @@ def _fuse(graph: ir.Graph, node: ir.Node, names: ModelNames) -> bool:
     if result is None or any(x is None for x in inputs):
         return False
     products = [*(p for p, _ in projections), result.product]
-    # Keras adds a bias [heads, 1] along the steps, where there are as many of them as heads.
+    # Keras reads a bias [heads, 1] along the steps if there are as many steps as heads.
     if heads > 1 and 1 in (query.shape[3], value.shape[3]) and products[0].bias is not None:
         return False
     if len({p.bias is None for p in products}) != 1 or not _has_no_other_readers(products, node, result.target):
@@ -86,8 +86,11 @@ def _fuse(graph: ir.Graph, node: ir.Node, names: ModelNames) -> bool:
 
 @dataclass(frozen=True)
 class ResultProjection:
-    """The projection of what attention gives, which rows [heads, size] of its matrix are whose, the value that it all
-    comes down to, and whether batch is the first dim of that, or steps."""
+    """The projection of an attention's result.
+
+    `inner` maps [heads, size] to rows of its matrix. `target` is the final value. `batch_first` says whether the
+    target's first dim is the batch, not the steps.
+    """
 
     product: ConstantProduct
     inner: np.ndarray
@@ -96,7 +99,7 @@ class ResultProjection:
 
 
 def _is_plain_attention(node: ir.Node) -> bool:
-    """No mask, no window, no cache, no softcap, no scores, and a dtype in which Keras computes as ONNX does."""
+    """Return whether there is no mask, window, cache, softcap or scores, and Keras computes the dtype as ONNX does."""
     query = node.inputs[0]
     alone = not any(v is not None for v in node.inputs[3:]) and not any(is_used(v) for v in node.outputs[1:])
     dtype = query is not None and query.dtype in _FLOATS
@@ -110,7 +113,7 @@ def _has_default_scale(node: ir.Node, size: int) -> bool:
 
 
 def _head_places(node: ir.Node, index: int, places: np.ndarray) -> np.ndarray | None:
-    """[batch, heads, steps, size] of an input of the attention, which may have its heads side by side."""
+    """Return [batch, heads, steps, size] indices for an attention input, which may have its heads merged."""
     if places.ndim != 3:
         return places
     count = node.attributes.get_int("q_num_heads" if index == 0 else "kv_num_heads", 0)
@@ -122,7 +125,9 @@ def _head_places(node: ir.Node, index: int, places: np.ndarray) -> np.ndarray | 
 def _projected_input(
     product: ConstantProduct, places: np.ndarray, sizes: PrimeSizes
 ) -> tuple[ir.Value, np.ndarray, bool] | None:
-    """What is projected, of rank 3, the columns [heads, size] of the product, and whether batch comes first in it."""
+    """Return the projected value of rank 3, the columns [heads, size] of the product, and whether its batch is
+    first.
+    """
     found = head_rows_and_columns(product, places)
     if found is None:
         return None
@@ -135,13 +140,13 @@ def _projected_input(
         if whole is None or whole.shape is None or len(dims(whole)) != 3 or dims(whole)[2] != dims(x)[1]:
             return None
         x = whole
-    # Rows in order are not enough: steps may be windows of what is projected.
+    # Consecutive rows are not enough: steps may be windows of the projected value.
     wanted = rows.shape if first else rows.shape[::-1]
     return (x, columns, first) if len(dims(x)) == 3 and sizes.of(dims(x)[:2]) == wanted else None
 
 
 def _batch_first_input(x: ir.Value, first: bool, names: ModelNames, made: list[ir.Node]) -> ir.Value:
-    """x with its batch first."""
+    """Return x with its batch first."""
     if first:
         return x
     node = x.producer()
@@ -156,7 +161,7 @@ def _batch_first_input(x: ir.Value, first: bool, names: ModelNames, made: list[i
 
 
 def swap_first_dims(x: ir.Value, names: ModelNames) -> ir.Node:
-    """The first two of three dims exchanged."""
+    """Return a node that swaps the first two of three dims."""
     node = ir.Node("", "Transpose", [x], [ir.AttrInt64s("perm", [1, 0, 2])], num_outputs=1)
     node.name = node.outputs[0].name = names.unique(f"{x.name}_turned")
     shape = dims(x)
@@ -165,7 +170,7 @@ def swap_first_dims(x: ir.Value, names: ModelNames) -> ir.Node:
 
 
 def _result_projection(node: ir.Node, shape: tuple[int, ...], sizes: PrimeSizes) -> ResultProjection | None:
-    """What becomes of the attention's result of this shape [batch, heads, steps, size]; None if it is not projected."""
+    """Return the projection of the attention's result [batch, heads, steps, size]; None if it is not projected."""
     batch, heads, steps, size = shape
     value, places = node.outputs[0], np.arange(math.prod(shape)).reshape(shape)
     if len(dims(value)) == 3:
@@ -191,7 +196,7 @@ def _result_projection(node: ir.Node, shape: tuple[int, ...], sizes: PrimeSizes)
 def _follow_product(
     product: ConstantProduct, inner: np.ndarray, places: np.ndarray, shape: tuple[int, int], sizes: PrimeSizes
 ) -> ResultProjection | None:
-    """Follow a product, its rows numbered batch by batch, to the last value that is [batch, steps, O] or turned."""
+    """Follow a product, with rows numbered by batch, to the last value that is [batch, steps, O] or transposed."""
     natural = np.arange(places.size).reshape(*shape, product.width)
     value, chain, best = product.node.outputs[0], list[ir.Node](), None
     while True:
@@ -208,14 +213,14 @@ def _follow_product(
 
 
 def _has_no_other_readers(products: list[ConstantProduct], node: ir.Node, target: ir.Value) -> bool:
-    """Whether nobody else reads what lies between the projections and the target."""
+    """Return whether no other node reads the values between the projections and the target."""
     inside = {node, *(n for p in products for n in p.chain)}
     values = [v for n in inside for v in n.outputs if v is not target]
     return not any(v.is_graph_output() or any(use.node not in inside for use in v.uses()) for v in values)
 
 
 def _output_weights(graph: ir.Graph, result: ResultProjection) -> list[ir.Value | None]:
-    """Kernel [heads, size, O] and bias [O] or None."""
+    """Return kernel [heads, size, O] and bias [O] or None."""
     product, inner = result.product, result.inner
 
     def kernel(array: np.ndarray) -> np.ndarray:
@@ -228,7 +233,7 @@ def _output_weights(graph: ir.Graph, result: ResultProjection) -> list[ir.Value 
 
 
 def _insert_nodes(graph: ir.Graph, made: list[ir.Node], result: ResultProjection, names: ModelNames) -> None:
-    """Put the nodes where the target's maker is; what that needed goes with the clean-up."""
+    """Insert the nodes in place of the node that computes the target; the clean-up removes unused nodes."""
     target, whole = result.target, made[-1].outputs[0]
     shape = dims(target)
     whole.type, whole.shape = target.type, ir.Shape(shape if result.batch_first else [shape[1], shape[0], shape[2]])

@@ -1,4 +1,4 @@
-"""Joins a product with a constant matrix and the bias added to it into what becomes one Dense layer."""
+"""Fuses a product with a constant matrix and a bias into one node, which becomes a Dense layer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .match_heads import is_constant
 
 
 def fuse_dense(model: ir.Model) -> bool:
-    """MatMul by a constant matrix, then Add of a constant vector: one node. Whether anything changed."""
+    """Fuse MatMul by a constant matrix and Add of a constant vector. Return whether anything changed."""
     modified = False
     for node in list(model.graph):
         if node.op_type == "Add" and node.domain == "":
@@ -27,7 +27,7 @@ def _fuse(model: ir.Model, add: ir.Node) -> bool:
         x, weight = matmul.inputs
         if len(product.uses()) != 1 or product.is_graph_output() or x is None or x.const_value is not None:
             continue
-        if x.dtype is None or not x.dtype.is_floating_point():  # a layer's numbers are floats
+        if x.dtype is None or not x.dtype.is_floating_point():  # a layer computes in floats
             continue
         if not (_is_constant(weight, 2) and _is_constant(bias, 1)) or x.shape is None or len(x.shape) < 2:
             continue

@@ -1,4 +1,4 @@
-"""Which element of one tensor each element of another is, where only movements lie between: tried out on indices."""
+"""Traces where nodes that only move elements put each element, by moving an array of indices through them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import onnx_ir as ir
 
 from convert.graph.values import Dim, dims, input_at
 
-# More elements than this are not tried out.
+# Maximum number of elements to trace.
 _LARGEST = 1 << 24
 
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 
 
 class PrimeSizes:
-    """Numbers for dims of which the graph knows the names only: primes, so that no two products of them are equal."""
+    """Numbers for dims that have only names: primes, so that no two products of them are equal."""
 
     def __init__(self) -> None:
         self._of: dict[str, int] = {}
 
     def bind(self, value: ir.Value) -> tuple[int, ...] | None:
-        """The shape of a value, with numbers for all of its names; None where it is not known, or too large."""
+        """Return the shape of a value with numbers for all names; None if it is unknown or too large."""
         shape = dims(value) if value.shape is not None else (None,)
         for d in shape:
             if isinstance(d, str) and d not in self._of and len(self._of) < len(_PRIMES):
@@ -32,21 +32,21 @@ class PrimeSizes:
         return None if -1 in found or math.prod(found) > _LARGEST else found
 
     def of(self, shape: Sequence[Dim]) -> tuple[int, ...]:
-        """Dims as numbers, -1 for those that have none."""
+        """Return dims as numbers, -1 for those without one."""
         return tuple(d if isinstance(d, int) else self._of.get(d or "", -1) for d in shape)
 
 
 def moved_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
-    """What a node makes of its first input as its output of this number; None where it does more than move elements.
+    """Return the indices of a node's output, or None if the node does more than move elements of its first input.
 
-    places: of each element of the first input.
+    places: the index of each element of the first input.
     """
     rule = _RULES.get(node.op_type) if node.domain == "" else None
     return None if rule is None or node.outputs[output].shape is None else rule(node, output, places, sizes)
 
 
 def is_movement(node: ir.Node | None) -> bool:
-    """Whether `moved_places` may say what the node does."""
+    """Return whether `moved_places` can trace the node."""
     return node is not None and node.domain == "" and node.op_type in _RULES
 
 
@@ -104,7 +104,9 @@ def _constant_input(node: ir.Node, index: int) -> np.ndarray | None:
 
 
 def _is_known_length(node: ir.Node, axis: int) -> bool:
-    """Whether the length of the first input along an axis is a number: what is picked along another depends on it."""
+    """Return whether the first input's length along an axis is known; otherwise which elements are picked depends on
+    it.
+    """
     x = node.inputs[0]
     return x is not None and x.shape is not None and isinstance(dims(x)[axis], int)
 

@@ -1,4 +1,4 @@
-"""The passes that turn the shared graph into one that Keras's layers take as it is, in their order."""
+"""The list of passes that prepare the shared graph for Keras's layers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.resized_axes import name_resized_axes
-from convert.passes.response_norm import find_response_norms
 from convert.passes.size_checks import drop_size_checks
+from convert.patterns.response_norm import find_response_norms
 from convert.rules.onnx_schemas import operator_of
 
 from .. import ops  # noqa: F401  (fills the table)
@@ -28,7 +28,7 @@ from .static_shapes import settle_shapes
 
 
 def expand_unsupported(model: ir.Model) -> bool:
-    """Write out every node that the table does not take."""
+    """Lower every node that the table does not take. Return whether anything changed."""
     return write_out(model, _takes)
 
 
@@ -37,20 +37,26 @@ def _takes(node: ir.Node) -> bool:
 
 
 def assign_channels_last(model: ir.Model) -> bool:
-    """Sensitive operators channels-last, transposes where the fewest bytes move; inputs and outputs as they are."""
+    """Assign channels-last layouts to the operators that need them, with the fewest bytes transposed.
+
+    Inputs and outputs keep their layout. Returns whether anything changed.
+    """
     return assign_layout(model, sensitive="channels_last")
 
 
 def repeat_operands(model: ir.Model) -> bool:
-    """Broadcasts that TensorFlow's kernels do not take, or may not, for all that is known of their sizes."""
+    """Expand operands if TensorFlow's kernels do not support their broadcast, or may not for some run-time sizes.
+
+    Returns whether anything changed.
+    """
     modified = split_broadcasts(model, equal=True)
     return choose_broadcasts(model) or modified
 
 
-# Their functions need what Keras has not: refused by name rather than in pieces.
+# Their function bodies need operators that Keras lacks, so they are refused by name.
 _WHOLE = ("SequenceMap", "StringNormalizer")
 
-# Batch norms stay layers of their own: they go on learning their statistics.
+# Batch norms stay separate layers, which continue to learn their statistics.
 BEFORE_LAYOUT: tuple[Pass, ...] = (
     drop_size_checks,
     expand_unsupported,
@@ -70,5 +76,5 @@ PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transpo
 
 
 def legalize(model: ir.Model, dump: Path | None = None) -> bool:
-    """Run the passes; whether the model was modified. dump: as for `run_passes`."""
+    """Run the passes and return whether the model was modified. dump: as for `run_passes`."""
     return run_passes(model, PASSES, dump)

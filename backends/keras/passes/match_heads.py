@@ -1,7 +1,7 @@
-"""Finds attention between projections of its inputs and of its result, however heads are split and joined, as one node.
+"""Finds attention between projections of its inputs and its result, for any way of splitting and joining heads.
 
-What lies between a projection and the attention only moves elements (`index_tracing.py`): which column of the product
-each element of a head is gets read off an array of indices that is moved along.
+Nodes between a projection and the attention only move elements. Tracing an array of indices through them
+(`index_tracing.py`) shows which column of the product each element of a head gets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ ATTENTION = "MultiHeadAttention"
 
 @dataclass
 class ConstantProduct:
-    """x · weight with a constant matrix [I, O]; `columns` are the places in a constant of what is added to each."""
+    """x · weight + bias, with a constant matrix [I, O] and a constant bias.
+
+    `columns` gives, for each column, the index of its element in the flat bias.
+    """
 
     node: ir.Node
     x: ir.Value
@@ -37,17 +40,17 @@ class ConstantProduct:
 
     @property
     def width(self) -> int:
-        """O."""
+        """The number of columns, O."""
         return int(dims(self.weight)[0 if self.turned else 1])  # type: ignore[arg-type]
 
     @property
     def depth(self) -> int:
-        """I."""
+        """The number of rows, I."""
         return int(dims(self.weight)[1 if self.turned else 0])  # type: ignore[arg-type]
 
 
 def product_of(node: ir.Node | None) -> ConstantProduct | None:
-    """A MatMul or Gemm by a constant matrix."""
+    """Return the product of a MatMul or Gemm by a constant matrix, else None."""
     if node is None or node.domain or node.op_type not in ("MatMul", "Gemm"):
         return None
     x, weight, *bias = node.inputs
@@ -67,14 +70,14 @@ def product_of(node: ir.Node | None) -> ConstantProduct | None:
 
 
 def is_constant(value: ir.Value | None) -> bool:
-    """Whether the content of a value with a shape is known and not the user's to give."""
+    """Return whether a value has a shape and constant content that the user cannot override."""
     return (
         value is not None and value.const_value is not None and not value.is_graph_input() and value.shape is not None
     )
 
 
 def _take_bias(product: ConstantProduct, bias: ir.Value, columns: np.ndarray) -> bool:
-    """Take a constant for the product's bias, if it is the same for all elements of a column; whether it is."""
+    """Set a constant as the product's bias if it is the same within each column. Return whether it is."""
     shape = dims(bias)
     if product.bias is not None or not is_constant(bias) or None in shape:
         return False
@@ -92,7 +95,7 @@ def _take_bias(product: ConstantProduct, bias: ir.Value, columns: np.ndarray) ->
 
 
 def _constant_side(node: ir.Node) -> tuple[ir.Value, ir.Value] | None:
-    """What an Add adds a constant to, and the constant."""
+    """Return the other operand of an Add with a constant, and the constant; None if it has none."""
     for x, bias in (tuple(node.inputs), tuple(reversed(node.inputs))):
         if x is not None and is_constant(bias) and not is_constant(x):
             assert bias is not None
@@ -101,7 +104,7 @@ def _constant_side(node: ir.Node) -> tuple[ir.Value, ir.Value] | None:
 
 
 def trace_to_product(value: ir.Value, sizes: PrimeSizes) -> tuple[ConstantProduct, np.ndarray] | None:
-    """The product that `value` consists of, and of each element its place there: row · width + column."""
+    """Return the product that `value` is made of, and the index of each element in it: row · width + column."""
     chain: list[ir.Node] = []
     places: list[tuple[ir.Node, int]] = []
     while (node := value.producer()) is not None and product_of(node) is None:
@@ -135,7 +138,9 @@ def trace_to_product(value: ir.Value, sizes: PrimeSizes) -> tuple[ConstantProduc
 def follow_reader(
     value: ir.Value, places: np.ndarray, sizes: PrimeSizes
 ) -> tuple[ir.Value, np.ndarray, ir.Node] | None:
-    """What the only reader of `value` moves it to, the places there, and the reader."""
+    """Follow the only reader of `value`. Return its output, the indices in the output, and the reader; None if it
+    cannot be traced.
+    """
     reader = only_reader(value)
     if reader is None or not is_movement(reader) or reader.inputs[0] is not value or len(reader.outputs) != 1:
         return None
@@ -146,7 +151,7 @@ def follow_reader(
 def follow_product_reader(
     product: ConstantProduct, value: ir.Value, places: np.ndarray, sizes: PrimeSizes
 ) -> tuple[ir.Value, np.ndarray, ir.Node] | None:
-    """The same for what comes after a product, whose bias may be added on the way."""
+    """Follow the only reader of a product, which may add its bias; the result is that of `follow_reader`."""
     reader = only_reader(value)
     if reader is None or reader.op_type != "Add" or reader.domain:
         return follow_reader(value, places, sizes)
@@ -157,13 +162,13 @@ def follow_product_reader(
 
 
 def only_reader(value: ir.Value) -> ir.Node | None:
-    """The node that alone uses a value."""
+    """Return the only node that uses a value, else None."""
     readers = {use.node for use in value.uses()}
     return readers.pop() if len(readers) == 1 and not value.is_graph_output() else None
 
 
 def is_batch_major(rows: np.ndarray) -> bool | None:
-    """Whether rows [batch, steps] are numbered batch by batch (else step by step); None if neither."""
+    """Return whether rows [batch, steps] are numbered by batch (True) or by step (False); None if neither."""
     natural = np.arange(rows.size)
     if np.array_equal(rows, natural.reshape(rows.shape)):
         return True
@@ -171,7 +176,9 @@ def is_batch_major(rows: np.ndarray) -> bool | None:
 
 
 def head_rows_and_columns(product: ConstantProduct, places: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Rows [batch, steps] and columns [heads, size] of the product that [batch, heads, steps, size] consists of."""
+    """Return rows [batch, steps] and columns [heads, size] of the product for [batch, heads, steps, size]; None if
+    mixed.
+    """
     rows, columns = places // product.width, places % product.width
     if (rows != rows[:, :1, :, :1]).any() or (columns != columns[:1, :, :1]).any():
         return None
@@ -181,7 +188,7 @@ def head_rows_and_columns(product: ConstantProduct, places: np.ndarray) -> tuple
 def rearranged_weight(
     graph: ir.Graph, source: ir.Value, shape: Sequence[int], make: Callable[[np.ndarray], np.ndarray], part: str = ""
 ) -> ir.Value:
-    """A weight of this shape that is computed from `source` when it is written; `part` says which part of it."""
+    """Return a weight of this shape that is computed from `source` when it is written; `part` is added to its name."""
     tensor = source.const_value
     assert tensor is not None
     assert tensor.dtype is not None
@@ -190,7 +197,7 @@ def rearranged_weight(
 
 
 def weights_of(graph: ir.Graph, product: ConstantProduct, columns: np.ndarray, part: str) -> list[ir.Value | None]:
-    """Kernel [I, heads, size] and bias [heads, size] or None, of these columns [heads, size] of the product."""
+    """Return kernel [I, heads, size] and bias [heads, size] or None for these columns [heads, size] of the product."""
 
     def kernel(array: np.ndarray) -> np.ndarray:
         return (array.T if product.turned else array)[:, columns]
@@ -202,7 +209,7 @@ def weights_of(graph: ir.Graph, product: ConstantProduct, columns: np.ndarray, p
 
 
 def bias_of(graph: ir.Graph, product: ConstantProduct, columns: np.ndarray, part: str = "") -> ir.Value | None:
-    """What is added to these columns of the product."""
+    """Return the bias of these columns of the product, or None."""
     if product.bias is None or product.columns is None:
         return None
     places = product.columns[columns]
@@ -210,7 +217,7 @@ def bias_of(graph: ir.Graph, product: ConstantProduct, columns: np.ndarray, part
 
 
 def attention_node(inputs: Sequence[ir.Value | None], attention: ir.Node, *, causal: bool) -> ir.Node:
-    """The node of the whole, named after the attention in its middle."""
+    """Return the fused node, named after the attention inside."""
     attributes = [ir.AttrInt64("is_causal", int(causal))]
     node = ir.Node(OWN, ATTENTION, list(inputs), attributes, num_outputs=1, name=attention.name)
     node.metadata_props.update(attention.metadata_props)

@@ -1,4 +1,4 @@
-"""Replaces shapes that the graph computes by what is known of them: Keras has no operation for a dynamic shape."""
+"""Replaces computed shapes by their known dims, because Keras has no operation for a dynamic shape."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..rules import OWN
 
 
 def settle_shapes(model: ir.Model) -> bool:
-    """Computed shapes of Reshape become constants, those of Expand and ConstantOfShape names of dims, where facts tell.
+    """Make computed shapes of Reshape constant, and those of Expand and ConstantOfShape lists of named dims, if the
+    dims are known.
 
-    Whether anything changed.
+    Returns whether anything changed.
     """
     modified = False
     for node in list(model.graph):
@@ -51,7 +52,7 @@ def _reshape(graph: ir.Graph, node: ir.Node, place: int) -> bool:
 
 
 def reshape_target(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> list[int] | None:
-    """What ONNX's Reshape is told to get from `before` to `after`; None where it takes more than one -1."""
+    """Return the shape input for a Reshape from `before` to `after`; None if it would need more than one -1."""
     target = []
     for i, d in enumerate(after):
         if isinstance(d, int):

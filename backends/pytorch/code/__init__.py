@@ -1,1 +1,1 @@
-"""Readable Python of a graph: what the rules call is recorded, found to be layers and blocks, and printed."""
+"""Readable Python for a graph: record what the rules call, find layers and blocks in it, and print it."""

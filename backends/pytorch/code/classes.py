@@ -1,4 +1,6 @@
-"""Writes the classes of the modules: one for all that are built alike, with arguments for the numbers that differ."""
+"""Writes the classes of the modules. Modules with the same structure share a class, with arguments for differing
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from .tree import Module, Tree
 
 @dataclass
 class Class:
-    """A class of the code, and how each of the modules that it is of is made."""
+    """A class of the code, and the expression that constructs each module of this class."""
 
     name: str
     text: list[str]
@@ -33,12 +35,12 @@ class Writer:
         self.tree = tree
         self.classes: list[Class] = []
         self.making: dict[Path, str] = {}
-        """How a module is made in the `__init__` of the one around it."""
+        """The expression that constructs a module in the `__init__` of its parent."""
         self.lists = {p: len(m.children) for p, m in tree.modules.items() if m.form != "class"}
         self.names: set[str] = {"Model"}
 
     def write(self) -> list[str]:
-        """The lines of all classes but the root's."""
+        """Return the lines of all classes except the root's."""
         for height in range(self.tree.root.height):
             level = [m for m in self.tree.modules.values() if m.height == height and m.path]
             for module in level:
@@ -48,7 +50,7 @@ class Writer:
         return [line for c in self.classes for line in [*c.text, "", ""]]
 
     def _container(self, module: Module) -> str:
-        """`nn.Sequential(...)` or `nn.ModuleList([...])` of the children."""
+        """Return `nn.Sequential(...)` or `nn.ModuleList([...])` with the children."""
         made = [self.child(c, (*module.path, n)) for n, c in module.children.items()]
         kind = "nn.Sequential" if module.form == "sequential" else "nn.ModuleList"
         if len(made) > 1 and len(set(made)) == 1 and "\n" not in made[0]:
@@ -60,7 +62,7 @@ class Writer:
         return f"nn.ModuleList([\n{inner},\n])"
 
     def child(self, child: Module | Layer | Weight, path: Path) -> str:
-        """The expression that makes a child."""
+        """Return the expression that constructs a child."""
         if isinstance(child, Module):
             return self.making[child.path]
         if isinstance(child, Layer):
@@ -68,7 +70,7 @@ class Writer:
         return _parameter(child)
 
     def _share(self, modules: Sequence[Module]) -> None:
-        """One class for all modules whose code is the same but for numbers."""
+        """Create one class for all modules whose code differs in numbers only."""
         alike: dict[str, list[tuple[Module, list[str]]]] = {}
         for module in modules:
             text = self.body(module)
@@ -114,7 +116,7 @@ class Writer:
             self.making[module.path] = f"{name}({given})"
 
     def body(self, module: Module, forward: Sequence[str] | None = None) -> list[str]:
-        """The methods of a class, with marks where numbers stand that may differ."""
+        """Return the methods of a class, with marks for numbers that may differ."""
         lines = ["    def __init__(self):", "        super().__init__()"]
         for name, child in module.children.items():
             made = self.child(child, (*module.path, name))
@@ -130,7 +132,7 @@ class Writer:
         return [*lines, "", *forward] if forward else lines
 
     def forward(self, module: Module) -> list[str]:
-        """The lines of `forward`."""
+        """Return the lines of `forward`."""
         scope = self.scope(module)
         first = next((v for v in module.inputs if isinstance(v.fake, torch.Tensor)), None)
         for v in module.inputs:
@@ -138,7 +140,7 @@ class Writer:
         return self.method(module, scope)
 
     def scope(self, module: Module) -> Scope:
-        """The names in the forward of a module."""
+        """Return the scope with the names in a module's forward."""
         return Scope(module.path, self.tree.locations, self.tree.symbols, self.lists)
 
     def method(
@@ -149,9 +151,9 @@ class Writer:
         keys: Sequence[str] | None = None,
         states: Sequence[str] = (),
     ) -> list[str]:
-        """`forward`, with `before` ahead of it; it returns a dict if there are `keys`.
+        """Return the lines of `forward`, starting with `before`; it returns a dict if `keys` are given.
 
-        The last of the outputs are what the attributes `states` hold after the call.
+        The last outputs are what the attributes `states` hold after the call.
         """
         names = [scope.names[v] for v in module.inputs]
         first = next((scope.names[v] for v in module.inputs if isinstance(v.fake, torch.Tensor)), None)
@@ -160,7 +162,7 @@ class Writer:
         block = [] if block == ["pass"] else block
         results = [printer.text(v) for v in module.outputs]
         ends, results = results[len(results) - len(states) :], results[: len(results) - len(states)]
-        # Gradients of one call end with it, and a tensor of the caller's is not kept.
+        # Gradients stop at the end of a call, and a tensor of the caller is copied.
         kept = [f"{place} = {text}.detach().clone()" for place, text in zip(states, ends, strict=True)]
         given = ", ".join(["self", *(f"{n}{_annotation(v)}" for v, n in zip(module.inputs, names, strict=True))])
         returned = ", ".join(results)
@@ -187,7 +189,7 @@ _POSITIONAL = {
     "in_channels", "out_channels", "in_features", "out_features", "num_embeddings", "embedding_dim", "num_features",
     "normalized_shape", "num_groups", "num_channels", "input_size", "hidden_size",
 }  # fmt: skip
-"""The first arguments of layers, which people write without their names."""
+"""The first arguments of layers, which people pass by position."""
 
 
 def _layer(layer: Layer) -> str:
@@ -224,7 +226,7 @@ _NOT_FILLED = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, to
 
 
 def _class_name(paths: Sequence[Path]) -> str:
-    """What modules are called: `layer1.0` is a Layer, `encoder.layers.3` too, `blocks.2.attn` an Attn."""
+    """Return a class name for modules: `layer1.0` and `encoder.layers.3` give Layer, `blocks.2.attn` gives Attn."""
     words = [next((p for p in reversed(path) if not p.isdigit()), "") for path in paths]
     plain_words = [re.sub(r"\d+$", "", w) or w for w in words]
     word = max(dict.fromkeys(plain_words), key=plain_words.count)

@@ -1,4 +1,4 @@
-"""If, Loop and Scan as Python's `if` and `for`."""
+"""If, Loop and Scan as `if` and `for` in Python."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..rules import schema
 from ..values import Known, Sizes
 
 code_op = Rules("PyTorch code", schema=schema)
-"""What Python has other forms for than a program that PyTorch captures; all other rules are those of the backend."""
+"""Rules that differ between Python code and a captured program; all other rules are those of the backend."""
 
 _NESTED = "a sequence or an optional in a branch or loop that only the run decides"
 
 
 def if_(t: Any, cond: Any, *, then_branch: Any, else_branch: Any) -> Any:
-    """If-21: the results of one branch."""
+    """If-21: return the results of the branch that is taken."""
     if t.static(cond) is not None:
         return _known_if(t, cond, then_branch=then_branch, else_branch=else_branch)
 
@@ -48,8 +48,9 @@ def _scalar(x: Any) -> Any:
 
 
 def loop(t: Any, M: Any, cond: Any, *carried: Any, body: Any) -> Any:
-    """Loop-23: `for i in range(M)`, left where the body's condition is false."""
-    if any(isinstance(x, list) or x is None for x in carried):  # a list grows: the rounds have to be known
+    """Loop-23: `for i in range(M)`, with a break once the body's condition is false."""
+    # a list grows, so the number of iterations must be known
+    if any(isinstance(x, list) or x is None for x in carried):
         return _unrolled_loop(t, M, cond, *carried, body=body)
     count = len(carried)
     most = None if M is None else t.number(M if not isinstance(M, torch.Tensor) else _scalar(M))
@@ -86,7 +87,7 @@ def scan(
     t: Any, *inputs: Any, body: Any, num_scan_inputs: int, scan_input_axes: Any, scan_input_directions: Any,
     scan_output_axes: Any, scan_output_directions: Any,
 ) -> Any:  # fmt: skip
-    """Scan-23: a round for each place of the scanned axes."""
+    """Scan-23: one iteration per index of the scanned axes."""
     if None in inputs:
         raise Unsupported("Scan of opset 8, with sequence lengths")
     recorder, count = t.recorder, len(inputs) - num_scan_inputs

@@ -1,4 +1,4 @@
-"""Runs the rules over the graph on tensors without content, and records what they call."""
+"""Runs the rules over the graph on tensors without content and records the calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .recorder import Recorder, Sizes
 
 @dataclass
 class Program:
-    """What was recorded: statements, inputs and outputs by name, and the conditions on sizes under which it holds."""
+    """What was recorded: statements, inputs and outputs by name, and the conditions on sizes under which they hold."""
 
     block: list[Statement]
     inputs: dict[str, Value]
@@ -43,7 +43,7 @@ class Program:
 
 @dataclass
 class Kept:
-    """A state: its buffer, and what it holds before and after a call."""
+    """A state: its buffer, and its values before and after a call."""
 
     buffer: Weight
     before: Value
@@ -52,7 +52,7 @@ class Kept:
 
 
 class CodeEmitter(Emitter):
-    """An emitter whose rules are recorded; weights are values with a place."""
+    """An emitter that records what the rules call; weights are values with a path in the module."""
 
     writes_code = True
 
@@ -89,7 +89,8 @@ class CodeEmitter(Emitter):
             made = known.get(value)
             if isinstance(made, torch.Tensor):
                 named = self.recorder.value(made)
-                # An output has its name where it is returned; in a block it would tell that one from others.
+                # An output gets its name where it is returned. In a block, the name would keep it from matching other
+                # blocks.
                 name = node.name if value.is_graph_output() else value.name
                 named.name = named.name or str(name or "") or node.op_type
         self.recorder.path = outer
@@ -107,9 +108,9 @@ def record(
     buffers: Sequence[Buffer] = (),
     conditions: Sequence[str] = (),
 ) -> Program:
-    """Record the graph of `model`, whose dynamic dims have `sizes` as an example. Raises `Unsupported`.
+    """Record the graph of `model`, with `sizes` as the example for its dynamic dims. Raises `Unsupported`.
 
-    conditions: on the dynamic dims by their names, which are among those of the program.
+    conditions: on the dynamic dims by name; they become conditions of the program.
     """
     environment = Sizes()
     symbols: dict[str, Any] = {}
@@ -146,7 +147,7 @@ def record(
         for place, (value, y) in enumerate(zip(model.graph.outputs, found, strict=True)):
             for name, tensor in named_tensors(str(value.name), y) if place not in kept else ():
                 result = recorder.value(emitter.tensor(tensor))
-                # A caller who writes to what was returned does not write to a weight.
+                # Copy, so that a caller who writes to an output does not write to a weight.
                 outputs[name] = recorder.value(result.fake.clone()) if isinstance(result, Weight) else result
         states = []
         for buffer, stored, name in zip(buffers, before, names, strict=True):
@@ -156,7 +157,7 @@ def record(
             weight = Weight(stored.fake, place=buffer.place, content=buffer.initial)
             states.append(Kept(weight, stored, recorder.value(after), name))
     whole = {*origins.values()}
-    # A size that is divisible is a multiple of a symbol of its own, and no less open.
+    # A dim that is divisible becomes a multiple of a new symbol, and stays dynamic.
     tied = {s for s, by in environment.replacements.items() if by.is_number or by.free_symbols & whole}
     equal = {*tied, *(symbol for taken in environment.taken for symbol in taken.free_symbols)}
     fixed = [name for name, symbol in origins.items() if symbol in equal]

@@ -1,4 +1,4 @@
-"""Expressions of Python: numbers, sizes, calls and operators, with the parentheses that they need."""
+"""Python expressions: numbers, sizes, calls and operators, with the parentheses that they need."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ INFIX = {
     "__eq__": ("==", 3), "__ne__": ("!=", 3), "__lt__": ("<", 3), "__le__": ("<=", 3), "__gt__": (">", 3),
     "__ge__": (">=", 3), "pow": ("**", 9), "__pow__": ("**", 9),
 }  # fmt: skip
-"""Functions and methods of two tensors that Python has operators for, and how these bind."""
+"""Functions and methods of two tensors that have a Python operator, with its precedence."""
 
 REVERSED = {"__rsub__": ("-", 6), "__rtruediv__": ("/", 7), "__rdiv__": ("/", 7), "__rpow__": ("**", 9),
             "__rmod__": ("%", 7), "__radd__": ("+", 6), "__rmul__": ("*", 7), "rsub": ("-", 6)}  # fmt: skip
 UNARY = {"neg": "-", "__neg__": "-", "__invert__": "~"}
 ATOM = 10.0
 SLOT = re.compile("\x00([a-z_0-9]*)=(-?[0-9]+)\x01")
-"""A number in code that may become an argument: what it would be called, and what it is."""
+"""A number in code that may become an argument: its name and its value."""
 
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 def slot(name: str, number: int) -> str:
-    """A number that may differ between blocks that are otherwise the same."""
+    """Return the mark for a number that may differ between otherwise equal blocks."""
     return f"\x00{name}={number}\x01" if number > 1 and not isinstance(number, bool) else str(number)
 
 
 def plain(text: str) -> str:
-    """Code with its numbers."""
+    """Return code with the marks replaced by their numbers."""
     return SLOT.sub(lambda m: m[2], text)
 
 
 def grouped(text: str, binds: float, around: float) -> str:
-    """An expression in parentheses where it binds less than what is around it."""
+    """Return an expression, in parentheses if it binds less tightly than its surroundings."""
     return text if binds >= around else f"({text})"
 
 
 def infix(operator: str, level: float, left: tuple[str, float], right: tuple[str, float]) -> tuple[str, float]:
-    """Two operands with an operator between them: a comparison is not chained, a power binds to the right."""
+    """Return two operands with an operator between them. Comparisons are not chained; a power is right-associative."""
     tight = level + 0.25
     first = tight if operator == "**" or level == 3 else level
     return f"{grouped(*left, first)} {operator} {grouped(*right, tight)}", level
 
 
 def number(x: Any, *, single: bool = True) -> str:
-    """A number as Python writes it; single: one of float32 by the fewest digits that tell it."""
+    """Return a number as Python source. single: a float32, with the fewest digits that identify it."""
     if isinstance(x, (bool, np.bool_)):
         return str(bool(x))
     if isinstance(x, (int, np.integer)):
@@ -74,19 +74,19 @@ def number(x: Any, *, single: bool = True) -> str:
 
 
 def content(array: np.ndarray, *, single: bool = True) -> str:
-    """An array as nested lists; single: as of `number`."""
+    """Return an array as nested lists. single: as for `number`."""
     if array.ndim:
         return f"[{', '.join(content(part, single=single) for part in array)}]"
     return number(array.item() if array.dtype.kind in "fiubc" else float(array), single=single)
 
 
 def dtype(kind: torch.dtype) -> str:
-    """`torch.float32`."""
+    """Return the source of a dtype, e.g. `torch.float32`."""
     return str(kind)
 
 
 def size(expression: sympy.Expr, names: Any) -> tuple[str, float]:
-    """A number made of sizes; `names(symbol)` is the code of one."""
+    """Return the code of an expression of sizes, and its precedence. `names(symbol)` is the code of one symbol."""
     if expression.is_Symbol:
         return names(expression)
     if expression.is_Integer:

@@ -1,4 +1,4 @@
-"""Calls whose weights are constant, as layers of torch.nn: convolutions, linear layers, norms, embeddings, LSTMs."""
+"""Turns calls with constant weights into layers of torch.nn: convolutions, linear layers, norms, embeddings, LSTMs."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from .program import Call, Statement, Value, Weight, all_statements, leaves, rea
 Path = tuple[str, ...]
 RECURRENT = {"torch.lstm": ("nn.LSTM", 4), "torch.gru": ("nn.GRU", 3), "torch.rnn_tanh": ("nn.RNN", 1),
              "torch.rnn_relu": ("nn.RNN", 1)}  # fmt: skip
-"""Functions of one recurrent layer, the class that computes the same, and how many gates it has."""
+"""Functions of one recurrent layer, the equivalent class, and its number of gates."""
 
 
 @dataclass(eq=False)
 class Layer:
-    """A layer of torch.nn: its class, its arguments by name, and its weights by the names that PyTorch gives them."""
+    """A layer of torch.nn: its class, its arguments by name, and its weights by PyTorch's parameter names."""
 
     kind: str
     arguments: dict[str, Any]
     weights: dict[str, Weight | torch.Tensor]
     data: list[Any]
-    """What it is called with."""
+    """The arguments of the call."""
     path: Path = ()
     sources: list[Weight] = field(default_factory=list)
-    """What its weights were made of, where they are not as the graph has them."""
+    """The graph's weights that the layer's weights were computed from, if they are not the same."""
 
     def is_like(self, other: Layer) -> bool:
-        """Whether two calls are of one layer."""
+        """Return whether two calls are calls of the same layer."""
         if (self.kind, self.arguments, self.sources) != (other.kind, other.arguments, other.sources):
             return False
         return bool(self.sources) or self.weights == other.weights
 
 
 def find_layers(block: Sequence[Statement]) -> dict[Path, Layer]:
-    """Make layers of calls, in place: such a call has the target `layer` and the layer's path before its arguments."""
+    """Replace calls by layers, in place: such a call has the target `layer` and the layer's path as its first
+    argument.
+    """
     reads = Counter(x for statement in block for x in read_by(statement) if isinstance(x, Weight))
     weights = list(reads)
     makers = {v: s for s in all_statements(block) if isinstance(s, Call) for v in s.outputs}
@@ -66,7 +68,7 @@ def find_layers(block: Sequence[Statement]) -> dict[Path, Layer]:
 
 
 def _place(layer: Layer, call: Call, own: list[Weight], weights: Sequence[Weight], layers: dict[Path, Layer]) -> Path:
-    """Where a layer is: the module that the graph tells, or that its weights are in, if nothing else is there."""
+    """Return the first free path for a layer: that of the module that the graph names, or of its weights' module."""
     others = [tuple(w.place.split(".")) for w in weights if w not in own]
     taken = [*others, *layers]
 
@@ -111,7 +113,7 @@ def _weight(x: Any, rank: int | None = None) -> bool:
 
 
 def _arguments(call: Call, names: Sequence[str]) -> list[Any]:
-    """The arguments of a call by their places, None where they are not given."""
+    """Return the arguments of a call by position; None for those that are not given."""
     found = [*call.args, *[None] * (len(names) - len(call.args))]
     return [call.kwargs.get(name, value) for name, value in zip(names, found, strict=False)]
 
@@ -121,7 +123,7 @@ def _optional(**named: Any) -> dict[str, Any]:
 
 
 def _one(numbers: Any, rank: int, plain: Any) -> Any:
-    """One number where all are the same; None where it is the default."""
+    """Return a single number if all are equal; None if it is the default."""
     many = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers] * rank
     same = len(set(many)) == 1
     return None if same and many[0] == plain else many[0] if same else tuple(many)
@@ -188,7 +190,9 @@ def _batch_norm(call: Call) -> Layer | None:
 
 
 def _epsilon(eps: float, x: Value) -> dict[str, float]:
-    """The argument of a norm, where it is not PyTorch's 1e-5: ONNX's is a float32, which only float64 tells from it."""
+    """Return the epsilon argument of a norm unless it is PyTorch's 1e-5. ONNX has a float32, which differs from 1e-5 in
+    float64 only.
+    """
     kind = torch.float64 if x.fake.dtype == torch.float64 else torch.float32
     return {} if torch.tensor(eps, dtype=kind) == torch.tensor(1e-5, dtype=kind) else {"eps": eps}
 
@@ -239,7 +243,10 @@ _LAYERS: dict[str, Callable[[Call], Layer | None]] = {
 
 
 def recurrent_layer(call: Call, makers: Mapping[Value, Call]) -> Layer | None:
-    """A call of `torch.lstm` or its kin whose weights are constants in another order; zeros as states are left out."""
+    """Return the layer for a call of `torch.lstm`, `gru` or `rnn` whose weights are reordered constants.
+
+    Initial states that are zeros are left out. Returns None if the call is no such layer.
+    """
     kind, gates = RECURRENT[call.target]
     x, hx, params, has_biases, _, _, _, bidirectional, _ = call.args
     sources: list[Weight] = []
@@ -261,7 +268,7 @@ def recurrent_layer(call: Call, makers: Mapping[Value, Call]) -> Layer | None:
 
 
 def _folded(x: Any, makers: Mapping[Value, Call], sources: list[Weight]) -> torch.Tensor | None:
-    """The content of a value that is made of weights only."""
+    """Return the content of a value that is computed from weights only, else None."""
     if isinstance(x, Weight):
         sources.append(x)
         return x.content.detach() if x.content is not None else None
@@ -286,7 +293,7 @@ _VIEWS = ("split", "contiguous", "reshape", "transpose", "permute", "expand", "_
 
 
 def _is_zero(x: Any, makers: Mapping[Value, Call]) -> bool:
-    """Whether a value is made of zeros."""
+    """Return whether a value consists of zeros."""
     call = makers.get(x)
     if call is None:
         return False
@@ -297,7 +304,7 @@ def _is_zero(x: Any, makers: Mapping[Value, Call]) -> bool:
 
 
 def drop_dead(block: list[Statement], wanted: Sequence[Any], symbols: Mapping[Any, Value]) -> None:
-    """Leave out calls whose results nobody reads."""
+    """Remove calls whose results are not read."""
     while True:
         read = {x for statement in block for x in values_read(statement, symbols)} | set(wanted)
         if not _drop(block, read):

@@ -1,4 +1,4 @@
-"""Which module a node is of: as its metadata say, or as its name does."""
+"""Finds the module that a node belongs to, by its metadata or its name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 
 
 def number_of(part: str) -> int | None:
-    """The number that a module has in a list of them; None for any other name, such as 007, or ٣, or a thousand 9s."""
+    """Return the index of a module in a list, or None for a name that is no index (007, ٣, or a thousand 9s)."""
     return int(part) if _NUMBER.fullmatch(part) else None
 
 
 def module_path(node: ir.Node) -> tuple[str, ...]:
-    """The path of the module that a node comes from; empty where nothing tells it.
+    """Return the path of the module that a node belongs to; empty if it is unknown.
 
-    torch.onnx.export calls a node `/layer1/layer1.0/conv1/Conv`, each part with those before it.
+    torch.onnx.export names a node `/layer1/layer1.0/conv1/Conv`, where each part repeats its parents.
     """
     module = node.metadata_props.get(MODULE_KEY)
     if module is not None:

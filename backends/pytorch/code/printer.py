@@ -39,18 +39,18 @@ _INLINE = 72
 
 
 class Printer:
-    """Lines of one function; `device` is the code of the device on which tensors are made."""
+    """Prints the lines of one function; `device` is the code of the device on which tensors are created."""
 
     def __init__(self, scope: Scope, device: str) -> None:
         self.scope = scope
         self.device = device
         self.single = True
-        """Whether the numbers of the call that is printed are of float32 at the most."""
+        """Whether the numbers in the current call are float32 or narrower."""
 
     # -- expressions --------------------------------------------------------------------------------------------------
 
     def text(self, x: Any) -> str:
-        """An argument."""
+        """Return the code of an argument."""
         return self.expression(x)[0]
 
     def expression(self, x: Any) -> tuple[str, float]:
@@ -87,7 +87,7 @@ class Printer:
         raise NotImplementedError(f"{type(x).__name__} as an argument")
 
     def _literal(self, x: Literal) -> tuple[str, float]:
-        """A small constant as a tensor."""
+        """Return a small constant as a tensor."""
         kind = x.fake.dtype
         shown = self._number(x)[0] if x.array is None else py.content(x.array, single=kind not in _DOUBLE)
         usual = torch.float32 if kind.is_floating_point else torch.bool if kind == torch.bool else torch.int64
@@ -106,7 +106,7 @@ class Printer:
         return py.number(x.number, single=x.fake.dtype not in _DOUBLE), 8 if negative else ATOM
 
     def _operand(self, x: Any, other: Any) -> tuple[str, float]:
-        """An operand: a scalar as a number, where the tensor beside it has its dtype."""
+        """Return the code of an operand; a scalar is a number if the other operand has its dtype."""
         if isinstance(x, Literal) and x.number is not None and x.fake.dtype != torch.bool and _is_like(other, x):
             return self._number(x)
         return self.expression(x)
@@ -114,7 +114,7 @@ class Printer:
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, call: Call) -> tuple[str, float]:
-        """The code of a call."""
+        """Return the code of a call, and its precedence."""
         target, args, kwargs = call.target, list(call.args), call.kwargs
         self.single = not any(
             _dtype(x) in _DOUBLE for x in leaves((args, kwargs, call.outputs)) if isinstance(x, Value)
@@ -157,7 +157,7 @@ class Printer:
         return ", ".join([*map(self.text, args), *(f"{k}={self.text(v)}" for k, v in kwargs.items())])
 
     def _clamped(self, name: str, args: Sequence[Any]) -> str | None:
-        """The larger or smaller of a tensor and a number."""
+        """Return the code of the maximum or minimum of a tensor and a number; None if it is no such call."""
         x, bound = args
         if isinstance(x, Literal):
             x, bound = bound, x
@@ -184,14 +184,14 @@ class Printer:
         whole = f"torch.stack({name}[::-1])" if backwards else f"torch.stack({name})"
         try:
             empty = ", ".join(["0", *map(self.text, dims)])
-        except KeyError:  # a size that only the rounds have
+        except KeyError:  # a size that exists only inside the loop
             return whole, ATOM
         return f"{whole} if {name} else torch.zeros({empty}, dtype={py.dtype(kind)}{self._on()})", 1
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
     def lines(self, block: Sequence[Statement], *, wanted: Sequence[Any] = ()) -> list[str]:
-        """The lines of a block; `wanted` are the values that are read behind it."""
+        """Return the lines of a block; `wanted` are the values that are read after it."""
         symbols = self.scope.symbols
         block = rolled(block, self.scope.lists, wanted)
         counts = Counter(x for s in block for x in values_read(s, symbols))
@@ -250,7 +250,7 @@ class Printer:
             )
         if loop.counter is None and isinstance(loop.block[-1], Assign):
             ends = [(place, s.condition) for place, s in enumerate(loop.block) if isinstance(s, Break)]
-            if len(ends) == 1 and ends[0][0] <= 2:  # a condition that is one expression
+            if len(ends) == 1 and ends[0][0] <= 2:  # a condition that is a single expression
                 (place, asked), kept = ends[0], list(self.scope.tensors)
                 before = self.lines(loop.block[:place], wanted=[asked])
                 condition = self.expression(asked)
@@ -292,7 +292,10 @@ class Printer:
 
 
 def rolled(block: Sequence[Statement], lists: Any, wanted: Sequence[Any]) -> list[Statement]:
-    """Calls of all modules of a list, each with what the one before gave, as one statement."""
+    """Return the block with consecutive calls of all modules of a list joined into one `ForEach`.
+
+    Each module must get the result of the one before it.
+    """
     reads = Counter(x for s in block for x in read_by(s) if isinstance(x, Value))
     reads.update(x for x in leaves(list(wanted)) if isinstance(x, Value))
     found: list[Statement] = []
@@ -308,7 +311,7 @@ def rolled(block: Sequence[Statement], lists: Any, wanted: Sequence[Any]) -> lis
 
 
 def _follows(one: Statement, other: Statement) -> bool:
-    """Whether two calls are of modules that stand behind one another in a list."""
+    """Return whether two calls are calls of consecutive modules of a list."""
     if (
         not isinstance(one, Call)
         or not isinstance(other, Call)
@@ -344,7 +347,7 @@ def _has(x: Any, counter: Value) -> bool:
 
 
 def _is_like(x: Any, literal: Literal) -> bool:
-    """Whether a number beside x gives what the constant gives: x is a tensor of its dtype."""
+    """Return whether a Python number can replace the constant next to x: x is a tensor of the same dtype."""
     return isinstance(x, Value) and not isinstance(x, Literal) and _dtype(x) == literal.fake.dtype
 
 
@@ -353,7 +356,7 @@ def _dtype(x: Value) -> Any:
 
 
 def _function(target: str) -> str:
-    """How a function is called in code: `F.relu`, `torch.cat`."""
+    """Return the name of a function in code: `F.relu`, `torch.cat`."""
     if target.startswith("torch.nn.functional."):
         return f"F.{target.removeprefix('torch.nn.functional.')}"
     return target.replace("torch.functional.", "torch.")

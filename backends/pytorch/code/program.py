@@ -1,4 +1,4 @@
-"""What is recorded of a network, and printed as Python: values, the calls that give them, branches and loops."""
+"""The recorded network that is printed as Python: values, calls, branches and loops."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import torch
 
 @dataclass(eq=False)
 class Value:
-    """What a variable holds: a tensor (`fake` has its dtype and dims), or an int that the run tells (a symbol)."""
+    """The content of a variable: a tensor (`fake` has its dtype and dims), or an int known at run time only (a
+    symbol).
+    """
 
     fake: Any
     name: str = ""
-    """What the graph calls it; empty for a step between."""
+    """Its name in the graph; empty for an intermediate value."""
 
 
 @dataclass(eq=False)
@@ -29,13 +31,13 @@ class Weight(Value):
 
     @property
     def parameter(self) -> bool:
-        """Whether it is trained."""
+        """Return whether the value is a trained parameter."""
         return isinstance(self.content, torch.nn.Parameter)
 
 
 @dataclass(eq=False)
 class Literal(Value):
-    """A small constant; `number` is an int, a float, a bool, a size, or None where `array` is no scalar."""
+    """A small constant; `number` is an int, a float, a bool, a size, or None if `array` is no scalar."""
 
     array: np.ndarray | None = None
     number: Any = None
@@ -43,21 +45,23 @@ class Literal(Value):
 
 @dataclass(frozen=True)
 class Size:
-    """A number made of sizes, by symbols of the capture."""
+    """An expression of sizes, in symbols of the capture."""
 
     expression: sympy.Expr
 
 
 @dataclass(eq=False)
 class Statement:
-    """`path`: the module that it is of, as the graph tells it."""
+    """A statement; `path` is the module that it belongs to, as the graph says."""
 
     path: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(eq=False)
 class Call(Statement):
-    """A function of PyTorch; `target` is its name as `resolve_name` gives it, or a form of our own (`printer.py`)."""
+    """A call of a PyTorch function; `target` is its name as given by `resolve_name`, or a form of our own
+    (`printer.py`).
+    """
 
     target: str
     args: Sequence[Any]
@@ -65,14 +69,14 @@ class Call(Statement):
     outputs: list[Value]
     function: Callable[..., Any] | None = None
     several: bool = False
-    """Whether it gives a tuple."""
+    """Whether it returns a tuple."""
     states: bool = False
-    """Whether all outputs but the first are a tuple of their own, as those of an LSTM."""
+    """Whether all outputs but the first form a tuple, as those of an LSTM do."""
 
 
 @dataclass(eq=False)
 class Assign(Statement):
-    """Variables that are set again: `a, b = c, d`."""
+    """Assigns existing variables: `a, b = c, d`."""
 
     outputs: list[Value]
     values: list[Any]
@@ -80,7 +84,7 @@ class Assign(Statement):
 
 @dataclass(eq=False)
 class If(Statement):
-    """Both blocks end with an `Assign` to the outputs."""
+    """A branch; both blocks end with an `Assign` to the outputs."""
 
     condition: Any
     then: list[Statement]
@@ -90,18 +94,18 @@ class If(Statement):
 
 @dataclass(eq=False)
 class Loop(Statement):
-    """`for counter in range(count)`, or `while True` where there is no count; a `Break` in the block leaves it."""
+    """`for counter in range(count)`, or `while True` without a count; a `Break` in the block ends it."""
 
     counter: Value | None
     count: Any
     block: list[Statement]
     outputs: list[Value]
-    """The variables that it carries, which are set before it."""
+    """The loop-carried variables, which are assigned before the loop."""
 
 
 @dataclass(eq=False)
 class Break(Statement):
-    """Leave the loop unless `condition` holds."""
+    """Ends the loop unless `condition` holds."""
 
     condition: Any
     outputs: list[Value] = field(default_factory=list)
@@ -113,12 +117,12 @@ class ForEach(Statement):
 
     calls: list[Call]
     place: int
-    """Which argument is what the one before has given."""
+    """The position of the argument that is the previous module's result."""
     outputs: list[Value]
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """The values, sizes and literals of an argument."""
+    """Yield the values, sizes and literals in an argument."""
     if isinstance(tree, (list, tuple)):
         for item in tree:
             yield from leaves(item)
@@ -135,7 +139,7 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def inputs_of(statement: Statement) -> Iterator[Any]:
-    """What a statement itself reads, without the blocks in it."""
+    """Yield what a statement itself reads, without its blocks."""
     match statement:
         case Call():
             yield from leaves((statement.args, statement.kwargs))
@@ -151,7 +155,7 @@ def inputs_of(statement: Statement) -> Iterator[Any]:
 
 
 def blocks_of(statement: Statement) -> list[list[Statement]]:
-    """The blocks in a statement."""
+    """Return the blocks in a statement."""
     match statement:
         case If():
             return [statement.then, statement.other]
@@ -161,7 +165,7 @@ def blocks_of(statement: Statement) -> list[list[Statement]]:
 
 
 def all_statements(block: Sequence[Statement]) -> Iterator[Statement]:
-    """Those of a block and of the blocks in it, in their order."""
+    """Yield the statements of a block and of all nested blocks, in order."""
     for statement in block:
         yield statement
         for inner in blocks_of(statement):
@@ -169,7 +173,7 @@ def all_statements(block: Sequence[Statement]) -> Iterator[Statement]:
 
 
 def made_by(statement: Statement) -> Iterator[Value]:
-    """Every value that a statement sets, those within its blocks too."""
+    """Yield every value that a statement sets, also in its blocks."""
     for inner in all_statements([statement]):
         yield from getattr(inner, "outputs", ())
         if isinstance(inner, Loop) and inner.counter is not None:
@@ -177,18 +181,18 @@ def made_by(statement: Statement) -> Iterator[Value]:
 
 
 def read_by(statement: Statement) -> Iterator[Any]:
-    """What a statement reads, within its blocks too."""
+    """Yield what a statement reads, also in its blocks."""
     for inner in all_statements([statement]):
         yield from inputs_of(inner)
 
 
 def values_read(statement: Statement, symbols: Mapping[Any, Value]) -> Iterator[Value]:
-    """The values that a statement and its blocks read, with the ints that its sizes are made of."""
+    """Yield the values that a statement and its blocks read, including the ints in its sizes."""
     yield from _with_symbols(read_by(statement), symbols)
 
 
 def own_values_read(statement: Statement, symbols: Mapping[Any, Value]) -> Iterator[Value]:
-    """The same without its blocks."""
+    """Yield the values that a statement reads without its blocks, including the ints in its sizes."""
     yield from _with_symbols(inputs_of(statement), symbols)
 
 

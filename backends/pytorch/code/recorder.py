@@ -1,4 +1,4 @@
-"""Records what rules call, function by function, on tensors that have dims and no content."""
+"""Records what the rules call, function by function, on tensors that have dims but no content."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ _SCALARS = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.i
             torch.int64, torch.uint8, torch.bool)  # fmt: skip
 _HIGHER = {getattr(torch.ops.higher_order, name): name for name in ("while_loop", "scan", "cond")}
 _TRIALS = 4
-"""Runs of a loop's body, until its tensors keep the dims that they have."""
+"""Maximum number of runs of a loop's body until the dims of its tensors no longer change."""
 
 
 class Sizes(torch_internals.Sizes):
-    """Sizes as symbols. What a function of PyTorch asks about them does not bind the code, which asks again itself.
+    """Sizes as symbols.
 
-    What a rule asks is a guard, as is a size that a function takes for the number of the example.
+    A question that a function of PyTorch asks about sizes is no condition of the code: the function asks again at run
+    time. A question that a rule asks is a guard, and so is a size that a function fixes to the example's number.
     """
 
     def on_guard(self, prefix: str, guard: Any) -> None:
-        """Keep that a function took a size for a number."""
-        # That a size is divisible leaves it open.
+        """Record a guard by which a function fixed a size to a number."""
+        # Divisibility does not fix a size.
         whole = isinstance(guard, sympy.Eq) and not any("Mod" in type(side).__name__ for side in guard.args)
         if "suppressed" in prefix and whole and any(side.is_number for side in guard.args):
             self.taken.append(guard)
 
     def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> bool:  # type: ignore[override]
-        """Facts about sizes that the run tells, which functions state, are kept: later functions need them."""
+        """Keep facts that functions state about run-time sizes, because later functions need them."""
         with self._unsuppressed():
             return super().guard_or_defer_runtime_assert(*args, **kwargs)
 
@@ -54,12 +55,12 @@ class Sizes(torch_internals.Sizes):
 
     @cached_property
     def taken(self) -> list[sympy.Eq]:
-        """Sizes that a function has taken for a number."""
+        """Conditions by which functions fixed sizes to numbers."""
         return []
 
 
 class Recorder(TorchFunctionMode):
-    """While it is active, every function of PyTorch on tensors becomes a `Call` in the current block."""
+    """A mode that records every PyTorch function on tensors as a `Call` in the current block."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class Recorder(TorchFunctionMode):
     # -- values -------------------------------------------------------------------------------------------------------
 
     def hold(self, value: Value) -> Value:
-        """Know a value by its tensor, or by its symbol."""
+        """Register a value under its tensor or its symbol."""
         if isinstance(value.fake, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             self._symbols[value.fake.node.expr] = value
         else:
@@ -80,23 +81,23 @@ class Recorder(TorchFunctionMode):
         return value
 
     def value(self, tensor: Tensor) -> Value:
-        """The value of a tensor; one that nobody has recorded is a constant."""
+        """Return the value of a tensor. A tensor that was not recorded becomes a constant."""
         found = self._values.get(id(tensor))
         if found is None:
             raise Unsupported("a tensor that is made outside of the graph")
         return found
 
     def symbol(self, symbol: Any) -> Value | None:
-        """The int that the run tells as this symbol."""
+        """Return the run-time int with this symbol, or None."""
         return self._symbols.get(symbol)
 
     @property
     def symbols(self) -> dict[Any, Value]:
-        """The ints that the run tells, by their symbols."""
+        """The run-time ints by their symbols."""
         return self._symbols
 
     def literal(self, array: np.ndarray, dtype: torch.dtype) -> Tensor:
-        """A small constant as a tensor."""
+        """Return a small constant as a tensor."""
         fake = torch.empty(array.shape, dtype=dtype)
         number = array.item() if array.ndim == 0 and dtype in _SCALARS else None
         if number is not None and dtype.is_floating_point:
@@ -119,7 +120,7 @@ class Recorder(TorchFunctionMode):
         return self.record(resolve_name(func) or "", args, kwargs, out, func)
 
     def record(self, target: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any, function: Any = None) -> Any:
-        """Note a call that gave `out`; what is no tensor, and no number that the run tells, is left out."""
+        """Record a call that returned `out`. Results that are neither tensors nor run-time numbers are left out."""
         several = isinstance(out, (tuple, list)) and not isinstance(out, torch.Size)
         parts = list(out) if several else [out]
         is_number = target.endswith((".item", ".tolist"))
@@ -136,7 +137,7 @@ class Recorder(TorchFunctionMode):
         return out
 
     def _tree(self, tree: Any) -> Any:
-        """An argument with values for tensors, and sizes for symbols."""
+        """Return an argument with values in place of tensors, and sizes in place of symbols."""
         if isinstance(tree, Tensor):
             return self.value(tree)
         if _is_symbol(tree):
@@ -152,7 +153,9 @@ class Recorder(TorchFunctionMode):
         return tree
 
     def _as_literal(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """A scalar that is made of a number: `torch.full((), 0.5)`, `torch.scalar_tensor(n)`."""
+        """Return a scalar that is created from a number (`torch.full((), 0.5)`, `torch.scalar_tensor(n)`), else
+        None.
+        """
         name = getattr(func, "__name__", "")
         if name == "scalar_tensor" and func is torch.scalar_tensor:
             number = args[0]
@@ -178,7 +181,7 @@ class Recorder(TorchFunctionMode):
 
     @contextmanager
     def nested(self) -> Iterator[list[Statement]]:
-        """Record into a block of its own."""
+        """Record into a nested block, which is yielded."""
         outer, self.block = self.block, []
         try:
             yield self.block
@@ -187,32 +190,34 @@ class Recorder(TorchFunctionMode):
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Call PyTorch for dims only."""
+        """Run PyTorch for dims only, without recording."""
         with self.nested(), DisableTorchFunction():
             yield
 
     def fresh(self, like: Tensor, dims: Sequence[Any] | None = None) -> Tensor:
-        """A tensor of its own, with the dtype of another and its dims or `dims`."""
+        """Return a new tensor with the dtype of `like` and its dims, or `dims`."""
         with self.unrecorded():
             made = torch.empty(list(like.shape) if dims is None else list(dims), dtype=like.dtype)
         self.hold(Value(made))
         return made
 
     def new_size(self) -> torch.SymInt:
-        """A size that is known when the code runs."""
+        """Return a new size that is known at run time only."""
         with self.unrecorded():
             size: Any = torch.zeros((), dtype=torch.int64).item()
             check(size >= 0)
         return size
 
     def merged(self, x: Tensor, y: Tensor) -> Tensor:
-        """A tensor that is one of two. Raises `Unsupported` where they differ in rank."""
+        """Return a tensor that stands for either of two. Raises `Unsupported` if they differ in rank."""
         if x.dim() != y.dim():
             raise Unsupported("branches whose results differ in rank")
         return self.fresh(x, [m if _is_same(m, n) else self.new_size() for m, n in zip(x.shape, y.shape, strict=True)])
 
     def branch(self, condition: Tensor, then: Callable[[], list[Tensor]], other: Callable[[], list[Tensor]]) -> Any:
-        """`if condition:`, with what both functions record; the tensors that one of them gives."""
+        """Record `if condition:` with the calls of both functions, and return the tensors that either branch
+        returns.
+        """
         found, blocks = [], []
         for function in (then, other):
             with self.nested() as block:
@@ -234,10 +239,11 @@ class Recorder(TorchFunctionMode):
     def loop(
         self, count: Any, start: Sequence[Tensor], body: Callable[..., tuple[Any, Sequence[Tensor]]], first: Any = None
     ) -> list[Tensor]:
-        """`for i in range(count):` around `body(i, *carried) -> (goes on, carried)`; the tensors after the last round.
+        """Record `for i in range(count):` around `body(i, *carried) -> (goes on, carried)`.
 
-        count: a number, a symbol, or None for a loop that ends by itself. first: whether there is a first round, a
-        tensor, else the rounds begin with `body` and a tensor that it gives as `goes on` ends them.
+        Returns the tensors after the last iteration. count: a number, a symbol, or None for a loop that ends by itself.
+        first: a tensor that says whether there is a first iteration. Without it, each iteration starts with `body`, and
+        the tensor `goes on` that it returns ends the loop.
         """
         with self.unrecorded():
             counter = None if count is None else self.new_size()
@@ -271,9 +277,9 @@ class Recorder(TorchFunctionMode):
         return carried
 
     def _widened(self, dims: Sequence[Any], y: Tensor) -> Sequence[Any]:
-        """Dims that hold before and after a round: those that change are sizes that the run tells."""
+        """Return dims that hold before and after an iteration; those that change become run-time sizes."""
         if len(dims) != y.dim():
-            raise Unsupported("a loop whose tensors change their rank from round to round")
+            raise Unsupported("a loop whose tensors change their rank between iterations")
         return [m if _is_same(m, n) or _is_own(m) else self.new_size() for m, n in zip(dims, y.shape, strict=True)]
 
     def _cond(self, condition: Tensor, then: Any, other: Any, operands: Any = ()) -> Any:
@@ -299,7 +305,7 @@ class Recorder(TorchFunctionMode):
         return (*after, *(self.stacked(r, scanned[0].shape[0]) for r in rows))
 
     def select(self, x: Tensor, axis: int, i: Any) -> Tensor:
-        """One place of an axis, which a loop counts."""
+        """Return the slice at index `i` of an axis, where `i` is a loop counter."""
         dims = [n for a, n in enumerate(x.shape) if a != axis]
         with self.unrecorded():
             made = torch.empty(dims, dtype=x.dtype)
@@ -307,13 +313,13 @@ class Recorder(TorchFunctionMode):
         return self.record("torch.Tensor.select" if axis else "torch.Tensor.__getitem__", place, {}, made)
 
     def append(self, row: Tensor) -> tuple[Value, Tensor]:
-        """Collect what a round gives: a list, made before the loop, and a row of it."""
+        """Append a result of the iteration to a list that is created before the loop. Returns the list and the row."""
         kept = Value(None)
         self.block.append(Call("append", [kept, self.value(row)], {}, [], path=self.path))
         return kept, row
 
     def stacked(self, rows: tuple[Value, Tensor], count: Any, *, backwards: bool = False) -> Tensor:
-        """What was collected, as one tensor."""
+        """Return the collected rows as one tensor."""
         kept, row = rows
         loop = next(i for i, statement in enumerate(self.block) if kept in read_by(statement))
         self.block.insert(loop, Call("list", [], {}, [kept], path=self.path))
@@ -331,7 +337,7 @@ def _is_symbol(x: Any) -> bool:
 
 
 def _is_own(n: Any) -> bool:
-    """Whether a size is a symbol that the run tells."""
+    """Return whether a size is a run-time symbol."""
     return isinstance(n, torch.SymInt) and str(n.node.expr).startswith("u")
 
 

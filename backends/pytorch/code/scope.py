@@ -1,4 +1,4 @@
-"""The names in one function: variables, weights and layers, and where a size is to be read."""
+"""The names in one function: variables, weights and layers, and the tensors that sizes are read from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAKEN = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "self", "torch",
 
 
 class Scope:
-    """What a function can name. `path` is the module whose method it is; `locations` are the places of weights."""
+    """What a function can name. `path` is the module that has the method; `locations` are the paths of weights."""
 
     def __init__(self, path: Path, locations: Mapping[Weight, Path], symbols: Any, lists: Mapping[Path, int]) -> None:
         self.path = path
@@ -29,12 +29,12 @@ class Scope:
         self.used: set[str] = set()
         self.tensors: list[Value] = []
         self.wanted: dict[Value, str] = {}
-        """What some values are to be called."""
+        """Names that some values must have."""
         self.pending: dict[Value, tuple[str, float]] = {}
-        """Expressions that stand where their value is read."""
+        """Expressions that are inlined where their value is read."""
 
     def add(self, value: Value, wanted: str = "", *, exact: bool = False) -> str:
-        """Give a value a name, and know its dims from now on."""
+        """Assign a name to a value, and use its dims from now on."""
         if value not in self.names:
             plain = wanted if exact else self.short(value, wanted)
             free, count = plain, 0
@@ -47,19 +47,21 @@ class Scope:
         return self.names[value]
 
     def see(self, value: Value) -> None:
-        """Know the dims of a value."""
+        """Use the dims of a value from now on."""
         if isinstance(value.fake, torch.Tensor) and value not in self.tensors:
             self.tensors.append(value)
 
     def short(self, value: Value, wanted: str) -> str:
-        """The last part of the graph's name of a value in lower case, without numbers behind it; else `wanted`."""
+        """Return the last part of the value's name in the graph, in lower case without trailing digits; else
+        `wanted`.
+        """
         if value in self.wanted:
             return identifier(self.wanted[value]) or wanted or "x"
         last = re.split(r"[/.:]", re.sub(r"(_output_\d+|:\d+)$", "", value.name))[-1]
         return identifier(re.sub(r"(_\d+)+$", "", last)) or identifier(wanted) or "x"
 
     def attribute(self, path: Path) -> str | None:
-        """`self.layer1[0].conv1`; None for what is not in this module."""
+        """Return `self.layer1[0].conv1` for a path, or None if it is outside this module."""
         if path[: len(self.path)] != self.path:
             return None
         text = "self"
@@ -71,7 +73,7 @@ class Scope:
         return text
 
     def value(self, value: Value) -> tuple[str, float]:
-        """A value as it is read."""
+        """Return the code that reads a value, and its precedence."""
         if value in self.pending:
             return self.pending[value]
         if value in self.names:
@@ -83,7 +85,7 @@ class Scope:
         raise KeyError(value)
 
     def symbol(self, symbol: Any) -> tuple[str, float]:
-        """The code of a size. Raises KeyError where nothing here has it."""
+        """Return the code of a size. Raises KeyError if it is not available here."""
         value = self.symbols.get(symbol)
         if value is not None and (value in self.names or value in self.pending):
             return self.value(value)
@@ -96,8 +98,8 @@ class Scope:
         raise KeyError(symbol)
 
     def size(self, wanted: Size) -> tuple[str, float]:
-        """A number made of sizes. Raises KeyError."""
-        for tensor in self.tensors:  # a dim that is this very number
+        """Return the code of an expression of sizes. Raises KeyError if a size is not available here."""
+        for tensor in self.tensors:  # a dim that equals the whole expression
             if not wanted.expression.is_Symbol and tensor not in self.pending:
                 for axis, n in enumerate(tensor.fake.shape):
                     if isinstance(n, torch.SymInt) and n.node.expr == wanted.expression:
@@ -106,19 +108,19 @@ class Scope:
 
 
 def is_attribute(name: str) -> bool:
-    """Whether a name can stand behind a dot in a class, where names that begin with two underscores are others."""
+    """Return whether a name can be an attribute; two leading underscores would be mangled in a class."""
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
 
 
 def identifier(text: str) -> str:
-    """Text as a name of Python in lower case and ASCII; empty where nothing is left."""
+    """Return text as a Python name in lower case and ASCII; empty if nothing remains."""
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
     text = re.sub(r"[^a-z0-9_]+", "_", text.lower()).strip("_")[:32].strip("_")
     return text if re.match(r"[a-z]", text) else ""
 
 
 def unique(wanted: str, used: Iterable[str]) -> str:
-    """`wanted`, or with a number behind it."""
+    """Return `wanted`, with a number appended if it is used."""
     free, count = wanted, 1
     while free in used or free in _TAKEN:
         count += 1

@@ -1,4 +1,4 @@
-"""The text of `model.py`, and the tensors that its state dict has."""
+"""The text of `model.py`, and the tensors of its state dict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .usage import USAGE
 
 
 def source_of(program: Program) -> tuple[str, dict[str, torch.Tensor]]:
-    """The code of a program, and its state dict. Raises `Unsupported`."""
+    """Return the code of a program and its state dict. Raises `Unsupported`."""
     outputs = [*program.outputs.values(), *(s.after for s in program.states)]
     drop_dead(program.block, outputs, program.symbols)
     layers = find_layers(program.block)
@@ -84,7 +84,7 @@ def _imports(code: str) -> str:
 
 
 def _free_place(path: Path, layers: Mapping[Path, Layer]) -> Path:
-    """A place for a weight that is in no layer."""
+    """Return a free path for a weight that is in no layer."""
     while any(path[: len(p)] == p or p[: len(path)] == path for p in layers):
         path = (*path[:-2], f"{path[-2]}_{path[-1]}") if len(path) > 1 else (f"{path[-1]}_",)
     return path

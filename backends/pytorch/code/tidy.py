@@ -1,4 +1,7 @@
-"""Calls as a person writes them: without defaults, one number for equal ones, and modules for functions in a list."""
+"""Makes calls look as a person writes them.
+
+Defaults are dropped, equal numbers become one, and functions in a list become modules.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def _is_number(x: Any, *numbers: int) -> bool:
 
 
 def _tidy_window(call: Call) -> None:
-    """One number for a window, stride or pad that is the same along all axes."""
+    """Replace a window, stride or pad that is equal along all axes by a single number."""
 
     def one(x: Any) -> Any:
         equal = isinstance(x, (list, tuple)) and len(set(map(str, x))) == 1 and all(type(n) is int for n in x)
@@ -90,7 +93,7 @@ _MODULES: dict[str, tuple[str, Callable[[Call], dict[str, Any] | None]]] = {
     "avg_pool2d": ("nn.AvgPool2d", lambda call: _given(call, ("kernel_size", "stride", "padding"))),
     "flatten": ("nn.Flatten", lambda call: _given(call, ("start_dim",))),
 }
-"""Functions without weights that PyTorch has modules for, and the arguments of these."""
+"""Functions without weights that have a module in PyTorch, and their arguments."""
 
 
 def _given(call: Call, names: Sequence[str]) -> dict[str, Any] | None:
@@ -102,7 +105,7 @@ def _given(call: Call, names: Sequence[str]) -> dict[str, Any] | None:
 
 
 def place_functions(block: Sequence[Statement], layers: dict[Path, Layer]) -> None:
-    """A function that is a numbered module beside layers becomes that module, as the ReLU of a Sequential."""
+    """Turn a function that is a numbered module next to layers into that module, e.g. a ReLU in a Sequential."""
     calls = Counter(s.path for s in block)
     beside: dict[Path, list[str]] = {}
     for path in layers:
@@ -125,9 +128,9 @@ def place_functions(block: Sequence[Statement], layers: dict[Path, Layer]) -> No
 
 
 def shared_prefix(block: Sequence[Statement]) -> Mapping[Path, Path]:
-    """Where layers are by their weights, against where the graph says: prefixes of the one by those of the other.
+    """Map prefixes of module paths in the graph to prefixes of the weights' paths.
 
-    Keras calls a node `model_1/block_1/conv_1/Relu`, and the weight `block/conv/kernel`.
+    Keras names a node `model_1/block_1/conv_1/Relu`, and its weight `block/conv/kernel`.
     """
     votes: dict[Path, Counter[Path]] = {}
     for call in all_statements(block):
@@ -141,7 +144,7 @@ def shared_prefix(block: Sequence[Statement]) -> Mapping[Path, Path]:
 
 
 def moved_path(path: Path, moved: Mapping[Path, Path]) -> Path:
-    """A path of the graph as one of the weights' modules."""
+    """Return a path of the graph, translated to the path of the weights."""
     for i in range(len(path), 0, -1):
         if path[:i] in moved:
             return (*moved[path[:i]], *path[i:])

@@ -1,4 +1,4 @@
-"""Sorts statements into modules: a module whose inputs and outputs are a clean cut gets a forward of its own."""
+"""Sorts statements into modules. A module whose inputs and outputs are a clean cut gets its own forward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .program import Call, Literal, Size, Statement, Value, Weight, all_statemen
 
 @dataclass(eq=False)
 class Module:
-    """A module of the code; `body` are the statements of its forward, which call those of its children that have one.
+    """A module of the code; `body` has the statements of its forward, including calls of children that have a forward.
 
     form: `class`, `list` or `sequential`.
     """
@@ -53,7 +53,7 @@ class Tree:
             self._make_list(module)
 
     def _make_list(self, module: Module) -> None:
-        """A module whose children are numbered is a list; for numbers that are missing there is an identity."""
+        """Turn a module with numbered children into a list; missing numbers get an identity."""
         numbers = [number_of(n) for n in module.children]
         if not module.path or not numbers or None in numbers:
             return
@@ -65,7 +65,7 @@ class Tree:
         module.children = {n: module.children.get(n) or Layer("nn.Identity", {}, {}, [], p) for n, p in own.items()}
 
     def _owner(self, path: Path) -> Module:
-        """The module that a path is in."""
+        """Return the module that contains a path."""
         module = self.root
         for i, part in enumerate(path[:-1]):
             found = module.children.get(part)
@@ -83,7 +83,7 @@ class Tree:
         return module.height
 
     def module_of(self, statement: Statement) -> Path:
-        """The innermost module that a statement is of."""
+        """Return the path of the innermost module that a statement belongs to."""
         path = statement.path
         layers = [s.args[0] for s in all_statements([statement]) if isinstance(s, Call) and s.target == "layer"]
         if layers:
@@ -96,7 +96,7 @@ class Tree:
         return path
 
     def arrange(self, block: Sequence[Statement], inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
-        """Give every module its statements."""
+        """Assign each module its statements."""
         places = {statement: self.module_of(statement) for statement in block}
         self.root.inputs, self.root.outputs, self.root.called = list(inputs), list(outputs), True
         self.root.body = self._body((), list(block), places, set(outputs))
@@ -104,7 +104,7 @@ class Tree:
     def _body(
         self, path: Path, statements: list[Statement], places: Mapping[Statement, Path], wanted: set[Value]
     ) -> list[Statement]:
-        """The statements of a module's forward; `wanted` is what is read outside of it."""
+        """Return the statements of a module's forward; `wanted` are the values that are read outside it."""
         apart: set[Path] = set()
         while True:
             units = _grouped(statements, places, path, apart)
@@ -138,7 +138,7 @@ class Tree:
     def _call(
         self, path: Path, own: list[Statement], places: Mapping[Statement, Path], read: set[Value]
     ) -> Call | None:
-        """The call of a module with these statements, or None where they are no module of their own."""
+        """Return the call of a module with these statements, or None if they cannot be a module."""
         made = {v for s in own for v in made_by(s)}
         needed: dict[Value, None] = {}
         for s in own:
@@ -168,7 +168,7 @@ class Tree:
 
 
 def _is_chain(module: Module) -> bool:
-    """Whether the modules of a list are called one after the other, and nothing else is done."""
+    """Return whether the modules of a list are called one after the other, with no other statement."""
     if len(module.inputs) != 1 or len(module.outputs) != 1:
         return False
     value, calls = module.inputs[0], {s.args[0]: s for s in module.body if isinstance(s, Call) and s.args}
@@ -190,7 +190,7 @@ Unit = tuple[Path | None, list[Statement]]
 def _grouped(
     statements: Sequence[Statement], places: Mapping[Statement, Path], path: Path, apart: set[Path]
 ) -> list[Unit]:
-    """Statements by the module right below `path` that they are of; None for its own."""
+    """Return statements grouped by the child module of `path` that they belong to; the key is None for its own."""
     units: list[Unit] = []
     groups: dict[Path, list[Statement]] = {}
     for statement in statements:
@@ -211,13 +211,13 @@ def _grouped(
 
 
 def _needs(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[set[int]]:
-    """Which other units each one reads."""
+    """Return, for each unit, the indices of the units that it reads."""
     makers: dict[Value, list[int]] = {}
     for i, (_, own) in enumerate(units):
         for s in own:
             for v in made_by(s):
                 makers.setdefault(v, []).append(i)
-            for inner in all_statements([s]):  # what is collected is read when all of it is there
+            for inner in all_statements([s]):  # a collected list is read when it is complete
                 if isinstance(inner, Call) and inner.target == "append":
                     makers.setdefault(inner.args[0], []).append(i)
     return [
@@ -227,7 +227,7 @@ def _needs(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[set[int]
 
 
 def _ordered(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[Unit] | None:
-    """Units so that each comes after what it reads, else in their order; None where that is a circle."""
+    """Return units so that each comes after those that it reads, otherwise in their order; None if there is a cycle."""
     if all(place is None for place, _ in units):
         return list(units)
     needs = _needs(units, symbols)
@@ -249,7 +249,7 @@ def _ordered(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[Unit] 
 
 
 def _in_circles(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[Path]:
-    """The modules that would have to be called before and after something else."""
+    """Return the modules that would have to be called both before and after another unit."""
     needs = _needs(units, symbols)
     left = set(range(len(units)))
     while free := [i for i in left if not needs[i] & left]:
@@ -262,7 +262,7 @@ def _in_circles(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[Pat
 def _sizes_known(
     own: Sequence[Statement], given: Sequence[Value], made: set[Value], symbols: Mapping[Any, Value]
 ) -> bool:
-    """Whether each size in the statements is one of a tensor that is there by then."""
+    """Return whether each size in the statements is a size of a tensor that exists by then."""
     seen = {n.node.expr for v in given for n in _dims(v)}
 
     def known(block: Sequence[Statement]) -> bool:

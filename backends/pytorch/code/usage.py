@@ -1,4 +1,4 @@
-"""What stands at the top of `model.py`: how the code is used, by which a folder of it is known again as well."""
+"""The first lines of `model.py`, which show how to use the code. They also identify a folder of code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PyTorch backend's rules, one module a topic; importing this package fills the table."""
+"""Rules of the PyTorch backend, one module per topic. Importing this package fills the table."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def gelu(t, x, *, approximate):
 
 @onnx_op("HardSigmoid")
 def hard_sigmoid(t, x, *, alpha, beta):
-    return torch.clamp(alpha * x + beta, 0.0, 1.0)  # of integers PyTorch's frozen convolutions end with an error
+    return torch.clamp(alpha * x + beta, 0.0, 1.0)  # PyTorch's frozen convolutions fail on integers
 
 
 @onnx_op("HardSwish")
@@ -71,7 +71,7 @@ def swish(t, x, *, alpha):
 
 @onnx_op("Softplus")
 def softplus(t, x):
-    # Beyond the threshold PyTorch gives x itself, which at its default of 20 is not so in float64.
+    # PyTorch returns x itself beyond the threshold; at the default of 20 that is inexact in float64.
     return F.softplus(x, threshold=40)
 
 
@@ -106,13 +106,13 @@ def hardmax(t, x, *, axis):
 @onnx_op("Clip")
 @host("low", "high")
 def clip(t, x, low, high):
-    """A bound that is not given is the largest finite number, so ONNX's schema says: infinities become that."""
+    """Clip-13. A missing bound is the largest finite number by ONNX's schema, so infinities are clipped to it."""
     y = wide(x)
     ends = [None if end is None else t.static(end) for end in (low, high)]
     edges = (torch.finfo(x.dtype).min, torch.finfo(x.dtype).max) if x.dtype.is_floating_point else (None, None)
     if y.dtype.is_floating_point and all(a is not None or b is None for a, b in zip(ends, (low, high), strict=True)):
         known = [edge if end is None else float(end.item()) for end, edge in zip(ends, edges, strict=True)]
-        return torch.clamp(y, *known)  # one pass, and no tensors to read
+        return torch.clamp(y, *known)  # a single kernel without tensor bounds
     if low is not None:
         y = torch.maximum(y, wide(t.tensor(low)).to(y.dtype))
     elif edges[0] is not None:

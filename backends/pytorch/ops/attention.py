@@ -57,7 +57,8 @@ def attention(
     if bias is not None:
         shown = scores + bias if qk_matmul_output_mode == 2 else shown
         if attn_mask is not None or nonpad_kv_seqlen is not None or windows:
-            # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
+            # A query that may not attend to any key gives zeros. Avoid NaN as an intermediate, which would stay in
+            # gradients.
             nothing = torch.amax(bias, -1, True) == MINUS_INFINITY
             bias = torch.where(nothing, torch.zeros_like(bias), bias)
         scores = scores + bias
@@ -69,7 +70,7 @@ def attention(
 
 
 def scaled_products(q: Any, k: Any, scale: Any) -> Any:
-    """Products of queries and keys; in half precision both are scaled, so that nothing overflows."""
+    """Return the products of queries and keys. In half precision both are scaled first, so that nothing overflows."""
     if q.dtype in (torch.float32, torch.float64):
         return torch.matmul(q * scale, k.mT)
     half = scale**0.5
@@ -77,7 +78,7 @@ def scaled_products(q: Any, k: Any, scale: Any) -> Any:
 
 
 def split_heads(x: Any, count: Any) -> Any:
-    """[batch, sequence, heads · size] to [batch, heads, sequence, size]."""
+    """Reshape [batch, sequence, heads · size] to [batch, heads, sequence, size]."""
     if count is None:
         raise Unsupported("Attention of rank 3 without the number of heads")
     n, s, width = x.shape
@@ -85,7 +86,7 @@ def split_heads(x: Any, count: Any) -> Any:
 
 
 def merged(y: Any, flat: Any) -> Any:
-    """Heads side by side again, where they came so."""
+    """Merge the heads again if the input had them merged."""
     if not flat:
         return y
     n, h, s, d = y.shape
@@ -93,7 +94,7 @@ def merged(y: Any, flat: Any) -> Any:
 
 
 def repeat_heads(x: Any, q: Any) -> Any:
-    """Keys or values repeated so that each head of the queries has its own."""
+    """Repeat keys or values so that each query head has its own."""
     own, wanted = x.shape[1], q.shape[1]
     if isinstance(own, int) and isinstance(wanted, int) and own == wanted:
         return x
@@ -101,7 +102,7 @@ def repeat_heads(x: Any, q: Any) -> Any:
 
 
 def attention_bias(q: Any, k: Any, mask: Any, lengths: Any, offset: Any, is_causal: Any, left: Any, right: Any) -> Any:
-    """What is added to the scores: the mask, and −∞ wherever a query may not attend to a key. None: nothing."""
+    """Return the mask plus −∞ wherever a query may not attend to a key; None if nothing is masked."""
     rows, columns = q.shape[2], k.shape[2]
     bias = None if mask is None else mask_to_bias(q, mask, columns, lengths is None)
     place = torch.arange(rows)[:, None] + offset
@@ -123,9 +124,9 @@ def attention_bias(q: Any, k: Any, mask: Any, lengths: Any, offset: Any, is_caus
 
 
 def mask_to_bias(q: Any, mask: Any, columns: Any, broadcasts: bool) -> Any:
-    """A mask as numbers to add; one that is too short forbids the keys beyond its end.
+    """Return a mask as numbers to add; keys beyond the end of a shorter mask are masked.
 
-    broadcasts: whether one of a single key is for all of them, as in Attention-23.
+    broadcasts: a mask for a single key applies to all keys, as in Attention-23.
     """
     if mask.dtype == torch.bool:
         zero = torch.zeros((), dtype=q.dtype)

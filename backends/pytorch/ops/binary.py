@@ -1,4 +1,4 @@
-"""Elementwise operators of two inputs and more, with numpy's broadcasting."""
+"""Element-wise operators of two or more inputs, with numpy's broadcasting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ onnx_op.same(
 
 
 def _order(function: Any) -> Any:
-    """A comparison; of uint64, which is computed in int64, with the sign bit turned."""
+    """Return the rule of a comparison. uint64 is compared in int64 with the sign bit flipped."""
 
     def rule(t: Any, x: Any, y: Any) -> Any:
         if x.dtype == torch.uint64:
@@ -41,7 +41,10 @@ onnx_op.same(_order, Greater=torch.gt, GreaterOrEqual=torch.ge, Less=torch.lt, L
 
 
 def _safe_divisor(t: Any, x: Any, y: Any) -> Any:
-    """Where the divisor is −1 and a divisor that is not: the least integer divided by −1 ends PyTorch's process."""
+    """Return a mask of divisors that are −1 (None if there are none) and the divisors with 1 in their place.
+
+    Dividing the least integer by −1 crashes PyTorch's process.
+    """
     known = t.static(y)
     divisor = wide(t.tensor(y))
     if x.dtype not in (torch.int32, torch.int64, torch.uint32) or (known is not None and not (known == -1).any()):
@@ -51,9 +54,9 @@ def _safe_divisor(t: Any, x: Any, y: Any) -> Any:
 
 
 def _quotient_of_uint64(x: Any, y: Any) -> Any:
-    """PyTorch divides no uint64: half of x is divided in int64, and what is left of x tells the last bit."""
+    """Divide uint64, which PyTorch cannot: divide half of x in int64, and get the last bit from the remainder."""
     a, b, turn = x.to(torch.int64), y.to(torch.int64), torch.iinfo(torch.int64).min
-    large = b < 0  # 2⁶³ or more, which goes in once at most
+    large = b < 0  # 2⁶³ or more: the quotient is 0 or 1
     divisor = torch.where(large, torch.ones_like(b), b)
     twice = torch.div((a >> 1) & ~turn, divisor, rounding_mode="trunc") * 2
     rest = a - twice * divisor
@@ -81,7 +84,7 @@ def mod(t, x, B, *, fmod):
     if x.dtype == torch.uint64:
         return x.to(torch.int64) - _quotient_of_uint64(x, y) * y.to(torch.int64)
     if not x.dtype.is_floating_point:
-        _, y = _safe_divisor(t, x, B)  # of −1 nothing is left, as of 1
+        _, y = _safe_divisor(t, x, B)  # the remainder of a division by −1 is 0, as by 1
     return torch.fmod(wide(x), wide(y)) if fmod else torch.remainder(wide(x), wide(y))
 
 
@@ -90,7 +93,7 @@ def power(t, x, y):
     x, y = wide(x), wide(y)
     kind = x.dtype
     if not kind.is_floating_point and not y.dtype.is_floating_point:
-        # PyTorch refuses integers to negative integers where they are constants, and gives 0 or 1 where not.
+        # PyTorch rejects integers to constant negative integer powers, and returns 0 or 1 for other negative powers.
         return torch.pow(x.to(torch.int64), y.to(torch.int64)).to(kind)
     if not kind.is_floating_point:
         return torch.pow(x.to(torch.float64), y.to(torch.float64)).to(kind)
@@ -108,7 +111,7 @@ def minimum(t, *xs):
 
 
 def _extreme(function: Any, xs: Any) -> Any:
-    """The largest or smallest; of uint64, whose bits int64 has, with the highest bit turned, which keeps the order."""
+    """Return the largest or smallest. uint64 is held as int64 bits; flipping the highest bit keeps the order."""
     if xs[0].dtype != torch.uint64:
         return reduce(function, map(wide, xs))
     least = torch.iinfo(torch.int64).min
@@ -137,7 +140,7 @@ def bit_shift(t, x, y, *, direction):
     a, n = x.to(torch.int64), y.to(torch.int64)
     if direction == "LEFT":
         found = torch.bitwise_left_shift(a, torch.clamp(n, 0, 63))
-    elif kind == torch.uint64:  # int64's own shift repeats the sign
+    elif kind == torch.uint64:  # the shift of int64 repeats the sign
         rest = torch.bitwise_left_shift(torch.full_like(n, -1), torch.clamp(64 - n, 0, 63))
         found = torch.where(n > 0, torch.bitwise_right_shift(a, n) & ~rest, a)
     else:

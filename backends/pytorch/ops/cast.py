@@ -1,4 +1,4 @@
-"""Changes of dtype."""
+"""Casts between dtypes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cast(t, x, *, to, saturate, round_mode="up"):
 
 @onnx_op("CastLike")
 def cast_like(t, x, target, *, saturate, round_mode="up"):
-    # The tensor does not tell: numbers of less than a byte are in one of their own.
+    # The tensor's dtype does not say: numbers of less than a byte are in a dtype of one byte.
     return to_kind(x, t.node.outputs[0].dtype or t.node.inputs[1].dtype, bool(saturate), round_mode)
 
 
@@ -33,11 +33,11 @@ LIMITS = {
     ir.DataType.INT2: (-2, 1),
     ir.DataType.UINT2: (0, 3),
 }
-"""The least and the largest integer of less than a byte."""
+"""The least and the largest value of integers of less than a byte."""
 
 
 def to_kind(x: torch.Tensor, kind: ir.DataType, saturate: bool = True, round_mode: str = "up") -> torch.Tensor:
-    """x in a dtype of ONNX's, as Cast-25 has it; integers lose the bits that do not fit."""
+    """Return x in an ONNX dtype, by Cast-25. Integers lose the bits that do not fit."""
     if kind in LIMITS:
         return _cut_to((x.to(torch.float32) if x.dtype in FLOAT8 else x).to(torch.int32), kind)
     if kind == ir.DataType.FLOAT4E2M1:
@@ -53,7 +53,7 @@ def _cut_to(x: torch.Tensor, kind: ir.DataType) -> torch.Tensor:
 
 
 def to_float4(x: torch.Tensor) -> torch.Tensor:
-    """x at the nearest number of FLOAT4E2M1: 0, ½, 1, 1½, 2, 3, 4 and 6; NaN, which it lacks, is −0."""
+    """Round x to FLOAT4E2M1: 0, ½, 1, 1½, 2, 3, 4 and 6. NaN, which the dtype lacks, gives −0."""
     wide = x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
     size = torch.clamp(torch.abs(wide), max=6.0)
     step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0)).to(wide.dtype)
@@ -62,10 +62,10 @@ def to_float4(x: torch.Tensor) -> torch.Tensor:
 
 
 def _to_power(x: torch.Tensor, saturate: bool, round_mode: str) -> torch.Tensor:
-    """x as FLOAT8E8M0, a power of two, by the bits of float32: its exponent, and one more where it is rounded up."""
+    """Return x as FLOAT8E8M0, a power of two, from the bits of float32: its exponent, plus one if it is rounded up."""
     bits = x.to(torch.float32).view(torch.int32).to(torch.int64) & 0x7FFFFFFF
     exponent, rest = bits >> 23, bits & 0x7FFFFF
-    if round_mode == "nearest":  # the least float32 of all is below the half of the first power
+    if round_mode == "nearest":  # the smallest subnormals are below half of the first power
         up = torch.where(exponent > 0, rest >= 0x400000, rest > 0x400000)
     else:
         up = (rest > 0) if round_mode == "up" else torch.zeros_like(rest, dtype=torch.bool)
@@ -76,7 +76,7 @@ def _to_power(x: torch.Tensor, saturate: bool, round_mode: str) -> torch.Tensor:
 
 
 def to_dtype(x: torch.Tensor, dtype: torch.dtype, saturate: bool = True) -> torch.Tensor:
-    """x in a dtype, as Cast-25 has it: what is beyond a float8's range is its limit if `saturate`, else NaN or ∞."""
+    """Return x in a dtype, by Cast-25: values beyond a float8's range give its limit if `saturate`, else NaN or ∞."""
     if x.dtype == dtype:
         return x
     if dtype == torch.bool and x.dtype.is_floating_point:
@@ -96,17 +96,17 @@ _OVERFLOW = {
     torch.float8_e5m2: (61440.0, float("inf")),
     torch.float8_e5m2fnuz: (61440.0, float("nan")),
 }
-"""The middle between the largest number and the one that would be next, and what lies beyond it."""
+"""The midpoint between the largest number and the next one that would follow, and the result beyond it."""
 
 
 def _to_float8(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:
     wide = x.to(torch.float32)
     limit = torch.finfo(dtype).max
     near = torch.clamp(wide, -limit, limit)
-    if saturate:  # infinities too; NaN stays
+    if saturate:  # includes infinities; NaN is kept
         return near.to(dtype)
     middle, beyond = _OVERFLOW[dtype]
-    even = dtype == torch.float8_e4m3fn  # its largest number is even, and halves go to it
+    even = dtype == torch.float8_e4m3fn  # its largest number is even, so ties round to it
     past = torch.abs(wide) > middle if even else torch.abs(wide) >= middle
     far = torch.sign(wide) * beyond
     return torch.where(past, far.to(dtype).to(torch.float32), near).to(dtype)

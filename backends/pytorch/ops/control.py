@@ -1,4 +1,4 @@
-"""Control flow: `torch.cond`, `while_loop` and `scan`, or what they come to where the way is known."""
+"""Control flow as `torch.cond`, `while_loop` and `scan`, or inlined if the branch or the iterations are known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..torch_internals import check
 from ..values import Known
 
 _MOST = 512
-"""Rounds of a loop that are written out."""
+"""Maximum number of loop iterations that are unrolled."""
 
 _NESTED = onnx_op.limit("Loop", "a sequence or an optional in a branch or loop that only the run decides")
 
@@ -39,7 +39,7 @@ def if_(t, cond, *, then_branch, else_branch):
         raise Unsupported(_NESTED)
     lengths: list[list[int | None]] = []
     shapes: list[list[Sequence[Any]]] = []
-    # What both use is one operand: PyTorch calls them as the tensors are called, and two of one name are none.
+    # A tensor that both branches use is one operand: PyTorch names arguments after tensors, and names must be unique.
     operands = {id(x): x for branch in (then_branch, else_branch) for x in branch.operands.values()}
 
     def function(branch: Any) -> Any:
@@ -66,13 +66,15 @@ def if_(t, cond, *, then_branch, else_branch):
         if "expected same dim" in str(error):
             raise Unsupported(_RANKS) from error
         raise
-    except KeyError as error:  # PyTorch looks up a size that it has from inside of a branch
+    except KeyError as error:  # PyTorch looks up a size that comes from inside a branch
         raise Unsupported("branches that only the run decides between, of a size that one of them computes") from error
 
 
 def _plainly_strided(y: torch.Tensor) -> torch.Tensor:
-    """The tensor with strides that are products of its sizes: PyTorch writes a stride over a size that may be 0, as of
-    a pool, with a maximum, and takes no such result of a branch.
+    """Return the tensor with strides that are products of its sizes.
+
+    PyTorch writes a stride over a size that may be 0, such as a pool's, with a maximum, and rejects such a result of a
+    branch.
     """
     strides: list[Any] = [1]
     for n in reversed(y.shape[1:]):
@@ -89,7 +91,7 @@ def _is_same_size(a: Any, b: Any) -> bool:
 
 
 def _may_be_one(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    """Whether a result has a dim that is 1 by one branch only: who reads it takes it for one that is not."""
+    """Return whether a dim is 1 in one branch only; later code would treat it as not being 1."""
     return any(_is_one(a) is not _is_one(b) for a, b in zip(first, second, strict=True))
 
 
@@ -114,7 +116,7 @@ def loop(t, M, cond, *carried, body):
 
 
 def _unrolled(t: Any, rounds: Any, carried: Any, body: Any) -> Any:
-    """The rounds one after the other, as long as what they say of going on is known; None where it is not."""
+    """Run the iterations one after the other while their condition is constant; return None if it is not."""
     count, values, rows = len(carried), list(carried), []
     for i in range(rounds):
         going, *results = body(Known(np.array(i, np.int64)), Known(np.array(True)), *values)
@@ -132,7 +134,7 @@ def _unrolled(t: Any, rounds: Any, carried: Any, body: Any) -> Any:
 
 
 def _rows(most: Any, row: Any) -> Any:
-    """Room for the rows that a loop collects; all have one shape."""
+    """Return an empty buffer for the rows that a loop collects; all rows have the same shape."""
     return torch.zeros([most, *row.shape], dtype=row.dtype)
 
 
@@ -156,11 +158,11 @@ def _while(t: Any, M: Any, cond: Any, carried: Any, body: Any) -> Any:
     rows = []
     if collected:
         if M is None:
-            raise Unsupported("a Loop that collects outputs, and has no largest number of rounds")
+            raise Unsupported("a Loop that collects outputs, and has no maximum number of iterations")
         most = t.number(M if not isinstance(M, torch.Tensor) else M.reshape(()))
         if not isinstance(most, int):
             check(most >= 0)
-        # A round that is captured for its shapes only, and left out as nothing reads it.
+        # This iteration is captured for its shapes only, and removed because nothing reads it.
         trial = body(torch.zeros((), dtype=torch.int64), going, *values)[1 + count :]
         rows = [_rows(most, t.tensor(y)) for y in trial]
     given, size = list(body.operands.values()), 3 + count
@@ -182,7 +184,7 @@ def _while(t: Any, M: Any, cond: Any, carried: Any, body: Any) -> Any:
     try:
         found = torch.ops.higher_order.while_loop(more, step, start, tuple(given))
     except RuntimeError as error:
-        raise Unsupported("a Loop whose tensors change their sizes from round to round") from error
+        raise Unsupported("a Loop whose tensors change their sizes between iterations") from error
     rounds, values, columns = found[0], found[3:size], found[size:]
     if columns:
         done = rounds.item()

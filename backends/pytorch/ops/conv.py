@@ -18,7 +18,7 @@ _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose
 
 
 def window_pads(sizes: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any) -> Any:
-    """Pads before and after each spatial axis, as pairs; symbols where sizes are."""
+    """Return the pads before and after each spatial axis, as pairs; they are symbols if sizes are."""
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         spans = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
         return [
@@ -31,13 +31,13 @@ def window_pads(sizes: Any, kernel: Any, strides: Any, dilations: Any, auto_pad:
 
 
 def padded(x: Any, pairs: Any, value: Any = 0.0) -> Any:
-    """x with pads at its last axes."""
+    """Return x with pads at its last axes."""
     flat = [n for pair in reversed(pairs) for n in pair]
     return F.pad(x, flat, value=value)
 
 
 def equal_pads(pairs: Any) -> Any:
-    """The pads where they are the same before and after every axis, else None."""
+    """Return the pads if they are equal before and after every axis, else None."""
     same = all(isinstance(a, int) and isinstance(b, int) and a == b >= 0 for a, b in pairs)
     return [a for a, _ in pairs] if same else None
 
@@ -48,7 +48,7 @@ def conv(t, x, w, b=None, *, auto_pad, dilations, group, kernel_shape, pads, str
 
 
 def convolve(x: Any, w: Any, b: Any, auto_pad: Any, dilations: Any, group: Any, pads: Any, strides: Any) -> Any:
-    """A convolution of any rank; data and weights of the same dtype."""
+    """Return a convolution of any rank; data and weights have the same dtype."""
     rank = w.dim() - 2
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     pairs = window_pads(x.shape[2:], w.shape[2:], strides, dilations, auto_pad, pads)
@@ -61,10 +61,10 @@ def convolve(x: Any, w: Any, b: Any, auto_pad: Any, dilations: Any, group: Any, 
 
 
 def _needs_own_strides(x: Any, w: Any, strides: Any, pads: Any, dilations: Any, group: Any) -> bool:
-    """Whether oneDNN's convolution is wrong where the channels of x lie last in memory (PyTorch 2.13).
+    """Return whether oneDNN's convolution is wrong if the channels of x are last in memory (PyTorch 2.13).
 
-    With a stride along the width it ends the process where a window holds padding only; and where it has one channel,
-    no other stride, and room for one window there, it reads elements that are no window's.
+    This needs a stride along the width. oneDNN crashes the process if a window holds padding only. For a single input
+    channel, no other stride and room for one window along the width, it reads elements outside the window.
     """
     if strides[-1] == 1:
         return False
@@ -100,7 +100,7 @@ def conv_transpose(
     small = all(e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True))
     if equal is not None and small:
         return _TRANSPOSED[rank](x, w, b, strides, equal, extra, group, dilations)
-    # PyTorch's pads are the same on both sides, and its output_padding less than a stride: the whole is cut.
+    # PyTorch's pads are symmetric and its output_padding is less than a stride: compute the whole output and crop it.
     y = _TRANSPOSED[rank](x, w, None, strides, 0, 0, group, dilations)
     y = padded(y, [(-a, e - b_) for (a, b_), e in zip(pairs, extra, strict=True)])
     return y if b is None else y + b.reshape([-1, *[1] * rank])
@@ -151,7 +151,7 @@ def deform_conv(t, x, w, offset, b=None, mask=None, *, dilations, group, kernel_
 
 
 def _at(x: Any, where: Any) -> Any:
-    """Linear interpolation of x [n, g, c, spatial…] at places [n, g, …] for each axis; 0 outside."""
+    """Return the linear interpolation of x [n, g, c, spatial…] at coordinates [n, g, …] per axis; 0 outside."""
     rank = len(where)
     low = [torch.floor(p) for p in where]
     n, g, c = x.shape[:3]

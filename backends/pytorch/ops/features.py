@@ -1,4 +1,4 @@
-"""What ONNX-ML has of features."""
+"""Feature operators of ONNX-ML."""
 
 from __future__ import annotations
 

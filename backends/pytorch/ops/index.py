@@ -1,4 +1,4 @@
-"""Elements by their places: Gather, Scatter, Slice, OneHot, NonZero and their kin."""
+"""Indexing: Gather, Scatter, Slice, OneHot, NonZero and similar operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Size: TypeAlias = int | torch.SymInt
 
 
 def _from_start(indices: Any, length: Any) -> Any:
-    """Negative indices counted from the end."""
+    """Return indices with negative ones counted from the end."""
     indices = indices.to(torch.int64)
     return torch.where(indices < 0, indices + length, indices)
 
@@ -29,7 +29,7 @@ def gather(t, x, indices, *, axis):
     if known is not None and known.ndim == 0:
         return x.select(axis, int(known))
     places = t.tensor(indices)
-    if t.node.metadata_props.get(OPERATOR_KEY) == "embedding":  # PyTorch's own, which takes no place from the end
+    if t.node.metadata_props.get(OPERATOR_KEY) == "embedding":  # PyTorch's embedding, which takes no negative indices
         places = places.to(torch.int64)
     else:
         places = _from_start(places, x.shape[axis])
@@ -46,7 +46,7 @@ def gather_elements(t, x, indices, *, axis):
 
 
 def _cut(x: Any, indices: Any, axis: Any) -> Any:
-    """x as far as the indices go along the other axes."""
+    """Return x cut to the extent of the indices along the other axes."""
     return x
 
 
@@ -54,7 +54,7 @@ def _cut(x: Any, indices: Any, axis: Any) -> Any:
 def gather_nd(t, x, indices, *, batch_dims):
     places, last = indices.to(torch.int64), indices.shape[-1]
     parts = [_from_start(places[..., i], x.shape[batch_dims + i]) for i in range(last)]
-    if last == 0:  # each place is all that there is
+    if last == 0:  # an index of length 0 selects all of x
         ones = [1] * (indices.dim() - 1 - batch_dims)
         whole = x.reshape([*x.shape[:batch_dims], *ones, *x.shape[batch_dims:]])
         return whole.expand([*indices.shape[:-1], *x.shape[batch_dims:]])
@@ -143,7 +143,9 @@ def _plain_slice(x: Tensor, axis: int, a: Size, b: Size | None, by: int) -> Tens
 
 
 def _backwards(x: Tensor, axis: int, a: int, b: int) -> Tensor:
-    """From `a` to the one behind `b`, backwards: Slice-13 takes a start before the first element for the first."""
+    """Return the elements from `a` down to the one after `b`. Slice-13 clamps a start before the first element to
+    it.
+    """
     count = x.shape[axis]
     low = 0 if b < -(2**31) else count if b == -1 else b + 1
     if a < -1:
@@ -158,7 +160,7 @@ def _scalar(v: Any) -> Any:
 
 
 def _strided(x: Any, axis: Any, a: Any, b: Any, by: Any) -> Any:
-    """A slice by its places: Slice-13 clamps to [0, n] forwards, [-1, n - 1] backwards."""
+    """Return a slice by positions: Slice-13 clamps to [0, n] forwards, and to [-1, n - 1] backwards."""
     n = x.shape[axis]
     if all(isinstance(v, int) for v in (a, b, n)):
         a, b = (a + n if a < 0 else a), (b + n if b < 0 else b)
@@ -183,7 +185,9 @@ def _places(a: Any, b: Any, by: Any, n: Any) -> Any:
 
 
 def _sliced_by_data(t: Any, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
-    """Axes that only the run tells: each axis of the input has its own start, end and step, or takes all."""
+    """Slice along axes that are known at run time only: each input axis gets its own start, end and step, or is
+    kept.
+    """
     rank = x.dim()
     starts, ends = t.tensor(starts).to(torch.int64), t.tensor(ends).to(torch.int64)
     count = starts.shape[0]
@@ -230,7 +234,7 @@ def compress(t, x, condition, *, axis):
 def top_k(t, x, k, *, axis, largest, sorted):
     kind, x = x.dtype, wide(x)
     count = t.number(k if not isinstance(k, torch.Tensor) else k.reshape(()))
-    # Of equal elements ONNX takes those with the lower index first, as a stable sort does.
+    # ONNX takes the lower index first among equal elements, as a stable sort does.
     values, places = torch.sort(x, dim=axis, descending=bool(largest), stable=True)
     if not isinstance(count, int):
         check(count >= 0)
@@ -256,7 +260,7 @@ def unique(t, x, *, axis, sorted):
     dim = 0 if axis is None else axis
     kind = flat.dtype
     values, inverse, counts = torch.unique(wide(flat), sorted=True, return_inverse=True, return_counts=True, dim=dim)
-    inverse = inverse.to(torch.int64)  # while PyTorch 2.10 captures, it has the dtype of x
+    inverse = inverse.to(torch.int64)  # PyTorch 2.10 gives it the dtype of x during capture
     positions = torch.arange(inverse.shape[0])
     first = torch.full((counts.shape[0],), inverse.shape[0], dtype=torch.int64)
     first = first.scatter_reduce(0, inverse, positions, "amin", include_self=True)

@@ -1,4 +1,4 @@
-"""Products of matrices, sums of products, and what is computed of a matrix."""
+"""Matrix products, einsums, and other operators on matrices."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def matmul_integer(t, a, b, a_zero=None, b_zero=None):
 
 
 def _centered(x: Any, zero: Any, axis: Any) -> Any:
-    """Integers less their zero point, which may be one for each row or column."""
+    """Subtract a zero point from integers; it may differ per row or column."""
     x = x.to(torch.int32)
     if zero is None:
         return x
@@ -78,7 +78,7 @@ def cum_prod(t, x, axis, *, exclusive, reverse):
 
 
 def cumulative(t: Any, function: Any, x: Any, axis: Any, exclusive: Any, reverse: Any, neutral: Any) -> Any:
-    """A running sum or product; along an axis that only the run tells, each axis is tried."""
+    """Return a running sum or product. If the axis is known at run time only, each axis is tried."""
     known = t.static(axis)
     if known is None:
         place = t.tensor(axis).reshape(()) % x.dim()

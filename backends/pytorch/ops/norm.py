@@ -17,7 +17,7 @@ from ..torch_internals import statically_known_true
 @onnx_op("BatchNormalization")
 def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
     if not training_mode:
-        # A cast to the same dtype is nothing that runs, but captured it is two nodes.
+        # A cast to the same dtype runs nothing, but adds two nodes to the captured program.
         mean, var, scale, bias = (w if w.dtype == x.dtype else w.to(x.dtype) for w in (mean, var, scale, bias))
         moved = float(f"{1 - momentum:.6g}")  # the attribute is a float32
         return F.batch_norm(x, mean, var, scale, bias, False, moved, epsilon)
@@ -68,7 +68,7 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
     values = math.prod(x.shape[2:], start=x.shape[1] // num_groups)
     if statically_known_true(values > 1):
         return F.group_norm(x, num_groups, scale, bias, epsilon)
-    # The layer refuses a batch of one with one value to a group, of which ONNX gives the bias.
+    # The layer rejects a batch of one with one value per group; ONNX's result is the bias.
     groups = in_float32(x).reshape(x.shape[0], num_groups, -1)
     apart = groups - torch.mean(groups, -1, True)
     y = apart / torch.sqrt(torch.mean(torch.square(apart), -1, True) + epsilon)
@@ -92,6 +92,6 @@ def lrn(t, x, *, alpha, beta, bias, size):
 @halves_in_float32
 def lp_normalization(t, x, *, axis, p):
     total = torch.sum(torch.abs(x) if p == 1 else torch.square(x), axis, True)
-    nothing = total == 0  # a vector of zeros stays one, and has a gradient that is a number
+    nothing = total == 0  # a vector of zeros stays zero and has a finite gradient
     size = torch.where(nothing, torch.ones_like(total), total)
     return torch.where(nothing, torch.zeros_like(x), x / (size if p == 1 else torch.sqrt(size)))

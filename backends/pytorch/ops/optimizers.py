@@ -1,4 +1,4 @@
-"""Steps of the optimizers in ONNX's training domain, and derivatives."""
+"""Optimizer steps of ONNX's training domain, and derivatives."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TRAINING = "ai.onnx.preview.training"
 
 
 def _by_tensor(tensors: Sequence[Any], kinds: int) -> list[Sequence[Any]]:
-    """X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
+    """Group X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
     count = len(tensors) // kinds
     return [tensors[i::count] for i in range(count)]
 
 
 def _by_kind(results: Iterable[Sequence[Any]]) -> tuple[Any, ...]:
-    """The results of each tensor as X1 X2 … V1 V2 …."""
+    """Return the results per tensor as X1 X2 … V1 V2 …."""
     return tuple(y for kind in zip(*results, strict=True) for y in kind)
 
 
@@ -56,7 +56,7 @@ def adam(t, rate, count, *tensors, alpha, beta, epsilon, norm_coefficient, norm_
 def momentum(t, rate, count, *tensors, alpha, beta, mode, norm_coefficient):
     if mode not in ("standard", "nesterov"):
         raise Unsupported(f"Momentum with mode {mode!r}")
-    share = torch.where(count > 0, beta, 1.0).to(rate.dtype)  # the first step takes the gradient whole
+    share = torch.where(count > 0, beta, 1.0).to(rate.dtype)  # the first step uses the whole gradient
 
     def step(x: Any, g: Any, v: Any) -> tuple[Any, Any]:
         g = g + norm_coefficient * x

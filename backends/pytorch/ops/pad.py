@@ -42,7 +42,7 @@ def pad(t, x, pads, constant_value=None, axes=None, *, mode):
 
 
 def _by_axis(t: Any, pads: Any, axes: Any, rank: Any) -> Any:
-    """Pads of every axis, where only the run tells which they are of."""
+    """Return the pads of every axis if `axes` are known at run time only."""
     numbers, own = t.tensor(pads).to(torch.int64), torch.remainder(t.tensor(axes).to(torch.int64), rank)
     count = own.shape[0]
     if not isinstance(count, int):
@@ -56,7 +56,10 @@ def _by_axis(t: Any, pads: Any, axes: Any, rank: Any) -> Any:
 
 
 def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -> Any:
-    """One axis by places, with sizes that the data may say; Pad-24. What is cut is cut first, as onnxruntime does."""
+    """Pad one axis by indexing, for pads that may be known at run time only (Pad-24).
+
+    Negative pads crop first, as in onnxruntime.
+    """
     n = x.shape[axis]
     total = n + before + after
     check(total >= 0)
@@ -64,7 +67,7 @@ def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -
     if mode != "constant":
         start = torch.sym_max(-before, 0)
         kept = n - start - torch.sym_max(-after, 0)
-        return torch.index_select(x, axis, _turned_back(places - start, kept, mode) + start)
+        return torch.index_select(x, axis, _map_to_source(places - start, kept, mode) + start)
     inside = (places >= 0) & (places < n)
     if _is_zero(n):
         shape = [total if i == axis else m for i, m in enumerate(x.shape)]
@@ -74,8 +77,8 @@ def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -
     return torch.where(mark, y, torch.zeros((), dtype=x.dtype) if value is None else value)
 
 
-def _turned_back(places: Any, n: Any, mode: str) -> Any:
-    """Places of which some are beyond `n` elements as those of the elements that stand there."""
+def _map_to_source(places: Any, n: Any, mode: str) -> Any:
+    """Map indices, of which some are outside `n` elements, to the elements that padding puts there."""
     if mode == "wrap":
         return torch.remainder(places, n)
     if mode == "edge" or _is_one(n):

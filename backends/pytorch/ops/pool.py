@@ -21,7 +21,7 @@ _AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
 def _window(x: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any, ceil: Any) -> Any:
-    """Pads of each axis, with what ceil_mode lets windows reach beyond the end, and the pads without it."""
+    """Return the pads of each axis, with the extra padding of ceil_mode, and the pads without it."""
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     pairs = window_pads(x.shape[2:], kernel, strides, dilations, auto_pad, pads)
@@ -62,7 +62,7 @@ def max_of_lines(
     ceil: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """`F.max_pool1d`, of which PyTorch captures one length only."""
+    """Return `F.max_pool1d`, which PyTorch itself captures for a single length only."""
     window = ([1, *kernel], [1, *(strides or kernel)], [0, *pads], [1, *dilations], ceil)
     if not return_indices:
         return F.max_pool2d(x.unsqueeze(-2), *window).squeeze(-2)
@@ -71,7 +71,7 @@ def max_of_lines(
 
 
 def _flat_places(places: Any, x: Any, shifted: Any, befores: Any, column_major: Any) -> Any:
-    """Places in an input without pads, counted through all channels and images; MaxPool-22."""
+    """Return indices into an input without pads, counted through all channels and images (MaxPool-22)."""
     parts, rest = [], places
     for n, before in zip(reversed(shifted.shape[2:]), reversed(befores), strict=True):
         parts.append(torch.remainder(rest, n) - before)
@@ -95,9 +95,9 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     whole, given, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
     equal = equal_pads(whole)
     plain = all(d == 1 for d in dilations) and rank <= 3
-    # PyTorch takes no volume that is smaller than the window without its pads.
+    # PyTorch rejects a volume that is smaller than the window without its pads.
     plain = plain and (rank < 3 or all(_reaches(*axis) for axis in zip(x.shape[2:], kernel_shape, whole, strict=True)))
-    # PyTorch would count what ceil_mode adds beyond the pads.
+    # PyTorch would also count the padding that ceil_mode adds.
     own = equal is not None and (not count_include_pad or [tuple(p) for p in whole] == [tuple(p) for p in given])
     if plain and own and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True)):
         return _AVERAGE[rank](x, kernel_shape, strides, equal, False, bool(count_include_pad))
@@ -119,7 +119,7 @@ def _reaches(size: Any, window: int, pads: Any) -> bool:
 
 
 def _sums(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
-    """The sum of each window: a convolution of each channel with ones."""
+    """Return the sum of each window: a depthwise convolution with ones."""
     rank, (n, c) = len(kernel), x.shape[:2]
     flat = x.reshape([n * c, 1, *x.shape[2:]])
     conv = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}.get(rank)
@@ -165,7 +165,7 @@ def max_unpool(t, x, places, output_shape=None, *, kernel_shape, pads, strides):
     area: Any = 1
     for n in sizes:
         area = area * n
-    # The places are those of the smallest input that pools to this; what an output shape asks for besides is zero.
+    # The indices are those of the smallest input that pools to this output; a larger output shape is filled with zeros.
     flat = torch.zeros([x.shape[0] * x.shape[1] * area], dtype=x.dtype)
     y = flat.scatter(0, places.reshape(-1), x.reshape(-1)).reshape([*x.shape[:2], *sizes])
     if output_shape is None:

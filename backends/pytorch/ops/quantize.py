@@ -1,4 +1,4 @@
-"""Numbers in 8 bits and back, as QuantizeLinear-25 and DequantizeLinear-25 have it."""
+"""Quantization, as in QuantizeLinear-25 and DequantizeLinear-25."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conv import convolve
 
 
 def _spread(scale: Any, x: Any, axis: Any, block: Any) -> Any:
-    """A scale or zero point as it broadcasts: one number, one for each place of an axis, or one for each block."""
+    """Return a scale or zero point so that it broadcasts: per tensor, per index of an axis, or per block."""
     if scale.dim() == 0 or (scale.dim() == 1 and not block and scale.shape[0] == 1):
         return scale.reshape(())
     if scale.dim() == 1 and not block:
@@ -60,7 +60,7 @@ def dequantize_linear(t, x, scale, zero=None, *, axis, block_size, output_dtype=
 def dynamic_quantize_linear(t, x):
     low, high = torch.clamp(torch.amin(x), max=0), torch.clamp(torch.amax(x), min=0)
     scale = (high - low) / 255
-    scale = torch.where(scale == 0, torch.ones_like(scale), scale)  # of zeros, as onnxruntime has it
+    scale = torch.where(scale == 0, torch.ones_like(scale), scale)  # the scale of an all-zero input, as in onnxruntime
     zero = torch.clamp(torch.round(-low / scale), 0, 255)
     y = torch.clamp(torch.round(x / scale) + zero, 0, 255)
     return y.to(torch.uint8), scale, zero.to(torch.uint8)

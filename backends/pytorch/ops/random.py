@@ -1,4 +1,4 @@
-"""Random numbers: drawn anew in every call, by PyTorch's own generator."""
+"""Random numbers: each call draws new ones with PyTorch's own generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: PyTorch's own layers where they compute the same, else a step for each time, or a scan."""
+"""RNN, GRU and LSTM: PyTorch's own layers if they compute the same, else unrolled steps or a scan."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..rules import onnx_op
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
 Step: TypeAlias = Callable[..., list[Tensor]]
-"""`step(x_t [batch, input], *states [batch, hidden]) -> states`; the first state is what the layer shows."""
+"""`step(x_t [batch, input], *states [batch, hidden]) -> states`; the first state is the output of the layer."""
 Cell: TypeAlias = Callable[..., Step]
-"""`cell(direction, *weights of it) -> step`; what a layer lacks is None."""
+"""`cell(direction, *weights of that direction) -> step`; weights that the layer lacks are None."""
 
 _PLAIN: dict[str, Function] = {
     "Relu": F.relu,
@@ -39,16 +39,16 @@ _WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
     "Elu": lambda x, alpha, beta: F.elu(x, alpha),
 }
 _WRITTEN_OUT = 64
-"""Steps of a cell that PyTorch has no layer for, up to which they are written out; more are a scan."""
+"""Maximum number of steps that are unrolled for a cell without a PyTorch layer; longer sequences use a scan."""
 
 
 def _functions(found: Sequence[Sequence[Activation]]) -> list[list[Function]]:
-    """The functions of each direction."""
+    """Return the functions of each direction."""
     return [[_function(f) for f in one] for one in found]
 
 
 def _names(found: Sequence[Sequence[Activation]]) -> set[tuple[str, ...]]:
-    """What the functions of the directions are called."""
+    """Return the names of the activation functions, as a set of one tuple per direction."""
     return {tuple(f.name for f in one) for one in found}
 
 
@@ -57,7 +57,7 @@ def _function(f: Activation) -> Function:
 
 
 def _ordered(w: Tensor, order: Sequence[int]) -> Tensor:
-    """Gates [gates · hidden, …] in another order."""
+    """Return gates [gates · hidden, …] in another order."""
     if list(order) == sorted(order):
         return w
     parts = torch.chunk(w, len(order), 0)
@@ -73,7 +73,7 @@ def _as_layer(
     direction: str,
     layout: int,
 ) -> tuple[Tensor, ...]:
-    """The layer of PyTorch: all outputs [time, directions, batch, hidden] and the last states."""
+    """Call the PyTorch layer. Returns all outputs [time, directions, batch, hidden] and the last states."""
     w, r, b = weights
     assert w is not None
     assert r is not None
@@ -109,7 +109,7 @@ def _by_steps(
     direction: str,
     layout: int,
 ) -> tuple[Tensor, ...]:
-    """A step of `cell` for each time, [time, directions, batch, hidden], and the last states."""
+    """Run one step of `cell` per time. Returns the outputs [time, directions, batch, hidden] and the last states."""
     x = x.transpose(0, 1) if layout else x
     states = [s.transpose(0, 1) for s in states] if layout else states
     every, last = [], []
@@ -134,7 +134,7 @@ def _one_direction(
             y, states = _alive(step(x[i], *states), states, None if lengths is None else i < lengths)
             shown.append(y)
         return torch.stack(shown) if shown else x.new_zeros([0, *states[0].shape]), states
-    # What a scan calls sees every tensor as an operand.
+    # A function called by a scan sees every tensor as an operand.
     given = [w.clone() for w in (*weights, lengths) if w is not None]
 
     def combine(*parts: Tensor) -> tuple[Tensor, ...]:
@@ -150,7 +150,7 @@ def _one_direction(
 
 
 def _alive(after: Sequence[Tensor], before: Sequence[Tensor], mask: Tensor | None) -> tuple[Tensor, list[Tensor]]:
-    """What a step shows and the states behind it, of the sequences of a batch that have not ended."""
+    """Return a step's output and states, updated only for the sequences that have not ended."""
     if mask is None:
         return after[0], list(after)
     mask = mask[:, None]
@@ -168,7 +168,7 @@ def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def _start(x: Tensor, given: Tensor | None, r: Tensor, layout: int) -> Tensor:
-    """A state as it is given, or zeros [directions, batch, hidden]."""
+    """Return the given initial state, or zeros [directions, batch, hidden]."""
     if given is not None:
         return given
     batch, directions, hidden = x.shape[0 if layout else 1], r.shape[0], r.shape[-1]
@@ -176,7 +176,7 @@ def _start(x: Tensor, given: Tensor | None, r: Tensor, layout: int) -> Tensor:
 
 
 def _biases(b: Tensor | None, r: Tensor) -> tuple[Tensor, Tensor]:
-    """The biases of the input and of the state, [gates · hidden] each."""
+    """Return the biases of the input and of the state, [gates · hidden] each."""
     if b is None:
         return r.new_zeros([r.shape[0]]), r.new_zeros([r.shape[0]])
     own, recurrent = torch.chunk(b, 2, 0)
@@ -184,10 +184,10 @@ def _biases(b: Tensor | None, r: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _trained(t: Any, b: Tensor | None) -> Tensor | None:
-    """The biases [directions, 2 · gates · hidden], the state's out of training where they are zeros, all of them.
+    """Return the biases [directions, 2 · gates · hidden]; zero biases of the state are excluded from training.
 
-    Their gradients are those of the input's. A source with one bias (Keras, TensorFlow) would be trained at twice the
-    rate where both move.
+    Both biases have the same gradient. A source with one bias (Keras, TensorFlow) would be trained at twice the rate if
+    both were updated.
     """
     content = constant(t.node.inputs[3]) if b is not None else None
     if b is None or content is None:
@@ -232,7 +232,7 @@ def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
     found = activations_of("GRU", activations, activation_alpha, activation_beta, r.shape[0])
     usual = _names(found) == {("Sigmoid", "Tanh")}
     if sequence_lens is None and clip is None and usual and linear_before_reset:
-        # ONNX has the gates as update, reset, new; PyTorch as reset, update, new.
+        # ONNX orders the gates update, reset, new; PyTorch reset, update, new.
         return _as_layer(torch.gru, x, (w, r, b), states, (1, 0, 2), direction, layout)
     functions = _functions(found)
 
@@ -261,7 +261,7 @@ def lstm(t, x, w, r, b, sequence_lens, initial_h, initial_c, p, *, activation_al
     found = activations_of("LSTM", activations, activation_alpha, activation_beta, r.shape[0])
     usual = _names(found) == {("Sigmoid", "Tanh", "Tanh")}
     if sequence_lens is None and clip is None and p is None and not input_forget and usual:
-        # ONNX has the gates as input, output, forget, cell; PyTorch as input, forget, cell, output.
+        # ONNX orders the gates input, output, forget, cell; PyTorch input, forget, cell, output.
         return _as_layer(torch.lstm, x, (w, r, b), states, (0, 2, 3, 1), direction, layout)
     functions = _functions(found)
 

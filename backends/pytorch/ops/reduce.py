@@ -1,4 +1,4 @@
-"""Reductions. Axes are numbers where they are known; where only the run tells them, each axis is folded or kept."""
+"""Reductions. If the axes are known at run time only, each axis is either reduced or kept."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ Fold = Callable[..., torch.Tensor]
 def _reduced(
     fold: Fold, before: Any = None, after: Any = None, over_data: str = "sum", of_floats: Fold | None = None
 ) -> Callable[..., Any]:
-    """The rule of a reduction: `after(fold(before(x), axes, keepdim))`. over_data: its form as a scatter.
+    """Return the rule of a reduction: `after(fold(before(x), axes, keepdim))`.
 
-    of_floats: a function of PyTorch that is all three, of floats along axes that are known.
+    over_data: the same reduction as a scatter mode. of_floats: a single PyTorch function that computes all three, for
+    floats and known axes.
     """
 
     @host("axes")
     def rule(t, data, axes=None, *, keepdims, noop_with_empty_axes):
         kind, keep = data.dtype, bool(keepdims)
         if axes is not None and t.static(axes) is None:
-            # PyTorch adds halves in float32; squares of them, and sums by index, are of half precision.
+            # PyTorch sums halves in float32, but squares them and sums them by index in half precision.
             x = in_float32(wide(data))
             y = _at_run_time(
                 t, fold, x if before is None else before(x), axes, keep, bool(noop_with_empty_axes), over_data
@@ -48,12 +49,12 @@ def _reduced(
 
 
 def _folded(fold: Fold, x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
-    """What is left along these axes, or along all where there are none."""
+    """Reduce x along these axes; along all axes if there are none."""
     return fold(x, axes or list(range(x.dim())), keep) if x.dim() else fold(x[None], [0], False)
 
 
 def _at_run_time(t: Any, fold: Any, x: Any, axes: Any, keep: Any, noop: Any, scatter: Any) -> torch.Tensor:
-    """Axes that only the run tells. Raises `Unsupported` unless the rank of the output is known."""
+    """Reduce along axes that are known at run time only. Raises `Unsupported` unless the output's rank is known."""
     count = axes.shape[0]
     if count == 0:
         return x if noop else fold(x, list(range(x.dim())), keep)
@@ -73,7 +74,7 @@ def _at_run_time(t: Any, fold: Any, x: Any, axes: Any, keep: Any, noop: Any, sca
 
 
 class _Axes:
-    """Axes of a tensor that only the run tells; each is folded to one place or kept."""
+    """Axes of a tensor that are known at run time only; each is reduced to length 1 or kept."""
 
     def __init__(self, x: Any, axes: Any) -> None:
         self.dims, self.number = list(x.shape), axes.shape[0]
@@ -87,7 +88,7 @@ class _Axes:
             self.sizes.append(size)
 
     def fold(self, x: Any, how: str) -> Any:
-        """What is left of x; an axis that is folded has one place."""
+        """Reduce x; a reduced axis has length 1."""
         start = {"prod": lambda d: 1, "amax": _lowest, "amin": _highest}.get(how, lambda d: 0)(x.dtype)
         for axis, (places, size) in enumerate(zip(self.places, self.sizes, strict=True)):
             y = torch.full([size if i == axis else n for i, n in enumerate(x.shape)], start, dtype=x.dtype)
@@ -95,18 +96,18 @@ class _Axes:
         return x
 
     def spread(self, y: Any) -> Any:
-        """What was left of a tensor, at each place of the tensor: PyTorch would not tell which axes broadcast."""
+        """Expand a reduced tensor to the original shape: PyTorch could not tell which axes broadcast."""
         for axis, places in enumerate(self.places):
             y = torch.index_select(y, axis, places)
         return y
 
     def count(self) -> Any:
-        """How many elements come to one."""
+        """Return the number of elements per result."""
         own = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in self.dims])
         return torch.prod(torch.where(self.folded, own, 1))
 
     def squeeze(self, y: Any) -> Any:
-        """What is left without the axes that were folded."""
+        """Remove the reduced axes."""
         order = torch.sort(self.folded.to(torch.int64), stable=True)[1]
         left = torch.sort(order[: len(self.dims) - self.number])[0]
         sizes = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in self.sizes])
@@ -114,7 +115,7 @@ class _Axes:
 
 
 def _log_sum_exp_along(along: _Axes, x: Any) -> Any:
-    """m + log ∑ exp(x − m), where m is the largest, or 0 where that is infinite."""
+    """Return m + log ∑ exp(x − m), where m is the maximum, or 0 where that is infinite."""
     x = x if x.dtype.is_floating_point else x.to(torch.float64)
     largest = along.fold(x, "amax")
     largest = torch.where(torch.isfinite(largest), largest, torch.zeros_like(largest))
@@ -153,7 +154,7 @@ def _extreme(function: Fold, empty: Callable[[torch.dtype], Any]) -> Fold:
 
 
 def _may_be_empty(size: Any) -> bool:
-    """Whether a size that follows from others, as of a slice, can be 0: PyTorch would keep what makes it 0 out."""
+    """Return whether a derived size, such as a slice's, can be 0; PyTorch would exclude the inputs that make it 0."""
     if not isinstance(size, torch.SymInt) or size.node.expr.is_Symbol:
         return False
     return not statically_known_true(size > 0)
@@ -180,11 +181,16 @@ def _root(x: Any) -> Any:
 
 
 _SHORT = 1024
-"""Up to so many numbers PyTorch's norm, which adds one after another, is as good as a root; of 1e6 it is 9e-6 off."""
+"""Maximum length for PyTorch's norm, which adds sequentially: so far it is as exact as a root; for 1e6 elements its
+error is 9e-6.
+"""
 
 
 def _length(x: Any, axes: Any, keep: Any) -> Any:
-    """The gradient at zero is zero, as that of PyTorch's norm, which short vectors get; that of a root is NaN."""
+    """Return the L2 norm with a gradient of zero at zero; that of a root would be NaN.
+
+    PyTorch's norm has this gradient, and is used for short vectors.
+    """
     sizes = [x.shape[a] for a in axes]
     if all(isinstance(n, int) for n in sizes) and math.prod(sizes) <= _SHORT:
         return torch.linalg.vector_norm(x, 2, axes, keep)

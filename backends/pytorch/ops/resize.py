@@ -1,4 +1,4 @@
-"""Resize: `interpolate` where it computes the same, else along each axis by itself, a weighted sum of neighbours."""
+"""Resize: `interpolate` if it computes the same, else a weighted sum of neighbours along each axis."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _is_number(*values: Any) -> Any:
 
 
 def _scales_and_sizes(t: Any, dims: Any, scales: Any, sizes: Any, policy: Any) -> Any:
-    """The scale and the new size of each axis: numbers, symbols, or scalar tensors for scales."""
+    """Return the scale and the new size of each axis: numbers, symbols, or scalar tensors for scales."""
     if sizes is not None:
         wanted = t.ints(sizes)
         for n in wanted:
@@ -96,7 +96,7 @@ def _tensor(v: Any, kind: Any = torch.float64) -> Any:
 
 
 def _by_interpolate(x: Any, axes: Any, dims: Any, factors: Any, targets: Any, how: Any) -> Any:
-    """The result by PyTorch's own function; None where that computes something else."""
+    """Return the result of PyTorch's own function; None if that computes something else."""
     spatial = x.dim() - 2
     if spatial not in (1, 2, 3) or how.exclude_outside or how.antialias:
         return None
@@ -117,7 +117,7 @@ def _by_interpolate(x: Any, axes: Any, dims: Any, factors: Any, targets: Any, ho
         if how.mode == "nearest" and not (_is_number(f) and f == int(f)):
             return None
     if how.mode == "nearest":
-        # With whole factors these are the same: each element is repeated.
+        # With integer factors all of these repeat each element.
         floor = how.coordinates == "asymmetric" and how.nearest == "floor"
         middle = how.coordinates in ("half_pixel", "pytorch_half_pixel") and how.nearest.startswith("round")
         return F.interpolate(x, sizes, mode="nearest") if floor or middle else None
@@ -151,7 +151,7 @@ def _by_axes(t: Any, x: Any, axes: Any, dims: Any, factors: Any, targets: Any, r
 
 
 def _coordinates(length: Any, size: Any, scale: Any, how: Any, region: Any) -> Any:
-    """Where each output lies in the input; the formulas are those of `convert.semantics.interpolation`."""
+    """Return the input coordinate of each output, by the formulas of `convert.semantics.interpolation`."""
     kind = torch.float32 if how.mode == "nearest" else torch.float64
     x = torch.arange(size).to(kind)
     n, m, s = (_tensor(v, kind) for v in (length, size, scale))
@@ -206,7 +206,7 @@ def _resampled(x: Any, axis: Any, length: Any, where: Any, scale: Any, how: Any)
 
 
 def _nearest(where: Any, how: str) -> Any:
-    """As `convert.semantics.interpolation.nearest_indices`."""
+    """Return the same as `convert.semantics.interpolation.nearest_indices`."""
     below = torch.floor(where)
     beyond_half = where - below - 0.5
     if how == "floor":

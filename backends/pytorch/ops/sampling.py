@@ -1,4 +1,4 @@
-"""Sampling at coordinates that are computed at run time, and boxes."""
+"""Sampling at coordinates that are computed at run time, and bounding boxes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
     kind, rank = x.dtype, x.dim() - 2
     name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
     own = rank == 2 or (rank == 3 and name != "bicubic")
-    # Nearest is left out: it rounds places that it has computed in another order.
+    # Nearest is left out: PyTorch computes and rounds its coordinates in another order.
     if own and name != "nearest" and kind.is_floating_point and grid.dtype == kind:
         return F.grid_sample(x, grid, name, padding_mode, bool(align_corners))
     x = x if kind.is_floating_point else x.to(torch.float64)
@@ -56,7 +56,7 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
 
 
 def _reflected(where: Any, low: Any, high: Any) -> Any:
-    """Reflected at the borders until it lies between them."""
+    """Reflect coordinates at the borders until they lie between them."""
     span = high - low
     distance = torch.abs(where - low)
     turns = torch.floor(distance / span) if not (isinstance(span, (int, float)) and span == 0) else distance * 0
@@ -65,7 +65,7 @@ def _reflected(where: Any, low: Any, high: Any) -> Any:
 
 
 def _neighbors(where: Any, mode: Any) -> Any:
-    """The elements around a coordinate and their weights along one axis."""
+    """Return the elements around a coordinate and their weights along one axis."""
     if mode == "nearest":
         return [where], [torch.ones_like(where)]
     base = torch.floor(where)
@@ -85,7 +85,7 @@ def _neighbors(where: Any, mode: Any) -> Any:
 
 
 def _inside(place: Any, weight: Any, size: Any, low: Any, high: Any, padding: Any) -> Any:
-    """An element's index within the input, and its weight, which is zero where padding is."""
+    """Return an element's index clamped to the input, and its weight, which is zero in the padding."""
     if padding == "reflection":
         place = _reflected(place, low, high)
     elif padding == "zeros":
@@ -106,7 +106,7 @@ def affine_grid(t, theta, size, *, align_corners):
         place = torch.arange(n).to(theta.dtype)
         last = torch.clamp(torch.scalar_tensor(n - 1, dtype=theta.dtype), min=1)
         where = place * 2 / last - 1 if align_corners else (place * 2 + 1) / n - 1
-        # Coordinates come in the order x, y, z, which is that of the axes from the last.
+        # Coordinates are in the order x, y, z: from the last axis to the first.
         column = where.reshape([1, *(-1 if k == axis else 1 for k in range(rank)), 1])
         grid = grid + column * theta[:, :, rank - 1 - axis].reshape([theta.shape[0], *[1] * rank, rank])
     return grid
@@ -180,7 +180,7 @@ def roi_align(
 
 
 def _samples(start: Any, end: Any, bins: Any, size: Any, ratio: Any, half: Any) -> Any:
-    """Neighbours of the samples along one axis, their weights, and which count: each [rois, bins, samples]."""
+    """Return the neighbours of the samples along one axis, their weights, and a mask: each [rois, bins, samples]."""
     extent = end - start
     extent = extent if half else torch.clamp(extent, min=1.0)
     each = extent / bins
@@ -206,7 +206,7 @@ def _samples(start: Any, end: Any, bins: Any, size: Any, ratio: Any, half: Any) 
 
 
 def _averages(sampled: Any, size: Any) -> Any:
-    """The share of each input element in each bin along one axis: [rois, bins, size]."""
+    """Return the weight of each input element in each bin along one axis: [rois, bins, size]."""
     places, weights, counted = sampled
     total = counted.to(torch.float32).sum(-1, True)
     marks = torch.arange(size)
@@ -215,7 +215,7 @@ def _averages(sampled: Any, size: Any) -> Any:
 
 
 def _largest(images: Any, rows: Any, columns: Any) -> Any:
-    """The largest of all weighted neighbours of a bin's samples, as ONNX's reference and onnxruntime have it."""
+    """Return the maximum over all weighted neighbours of a bin's samples, as ONNX's reference and onnxruntime do."""
     best, counted = None, rows[2][:, :, None, :, None] & columns[2][:, None, :, None, :]
     n, channels, _, width = images.shape
     flat = images.reshape(n, channels, -1)
@@ -237,7 +237,7 @@ def _largest(images: Any, rows: Any, columns: Any) -> Any:
 @onnx_op("MaxRoiPool")
 def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
     height, width = x.shape[2:]
-    # Rows of `rois` are batch index, x1, y1, x2, y2; halves are rounded away from zero.
+    # Rows of `rois` are batch index, x1, y1, x2, y2; ties are rounded away from zero.
     scaled = rois[:, 1:] * spatial_scale
     corners = (torch.sign(scaled) * torch.floor(torch.abs(scaled) + 0.5)).to(torch.int64)
     down = _bins(corners[:, 1], corners[:, 3], pooled_shape[0], height)
@@ -251,7 +251,7 @@ def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
 
 
 def _bins(start: Any, end: Any, bins: Any, size: Any) -> Any:
-    """Which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
+    """Return which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
     extent = torch.clamp(end - start + 1, min=1).to(torch.float32) / bins
     number = torch.arange(bins).to(torch.float32)[None]
     first = start[:, None] + torch.floor(number * extent[:, None]).to(torch.int64)

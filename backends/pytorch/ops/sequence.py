@@ -1,4 +1,4 @@
-"""Sequences, which are Python's lists while PyTorch captures, and optionals, of which an absent one is None."""
+"""Sequences, which are Python lists during capture, and optionals, where None is an absent one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sequence_at(t, sequence, position):
 
 
 def _alike(t: Any, items: Any) -> list[Any]:
-    """Tensors of one dtype and one rank, of which the run may choose any."""
+    """Return tensors of one dtype and one rank, so that the run can choose any of them."""
     tensors = [t.tensor(x) for x in items]
     if len({(x.dtype, x.dim()) for x in tensors}) != 1:
         raise Unsupported(_LENGTH)
@@ -65,7 +65,7 @@ def _alike(t: Any, items: Any) -> list[Any]:
 
 
 def _same_size(a: Any, b: Any) -> bool:
-    """Whether two sizes are the same for certain."""
+    """Return whether two sizes are certainly equal."""
     return statically_known_true(a == b)
 
 
@@ -80,7 +80,7 @@ def sequence_insert(t, sequence, tensor, position):
     if position is None or t.static(position) is not None:
         place = len(sequence) if position is None else _place(t, position, len(sequence))
         return [*sequence[:place], tensor, *sequence[place:]]
-    # Each tensor stays, is the new one, or moves on by one place.
+    # Each tensor stays, is the new one, or moves on by one position.
     *items, tensor = _alike(t, [*sequence, tensor])
     place, found = _place_at_run_time(t, position, len(items)), []
     for i in range(len(items) + 1):
@@ -90,7 +90,7 @@ def sequence_insert(t, sequence, tensor, position):
 
 
 def _either(condition: Any, a: Any, b: Any) -> Any:
-    """One of two tensors of one rank, whose sizes may differ."""
+    """Return one of two tensors of the same rank, whose sizes may differ."""
 
     def first(a: Any, b: Any) -> Any:
         return (own_tensor(a),)

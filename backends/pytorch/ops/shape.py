@@ -1,4 +1,4 @@
-"""Shapes and how elements lie: Reshape, Transpose, Concat and their kin."""
+"""Shapes and the order of elements: Reshape, Transpose, Concat and similar operators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reshape(t, x, shape, *, allowzero):
 
 
 def _wanted(x: Any, dims: Any, shape: Any, zeros: Any) -> Any:
-    """A shape that the data says, in which 0 is the input's size and −1 what is left."""
+    """Return the sizes for a shape known at run time only: 0 is the input's size, −1 the remainder."""
     found = []
     whole = 1
     for n in x.shape:
@@ -83,7 +83,7 @@ def flatten(t, x, *, axis):
 @onnx_op("Squeeze")
 @host("axes")
 def squeeze(t, x, axes=None):
-    if axes is None or axes.shape[0] == 0:  # as onnxruntime, which takes none for all that are of size 1
+    if axes is None or axes.shape[0] == 0:  # as in onnxruntime, which does not treat empty axes as all axes of size 1
         if not all(isinstance(n, int) for n in x.shape):
             raise Unsupported(_ANY_ONE, hint="say the sizes with --input, or name the axes in the model")
         return x.reshape([n for n in x.shape if n != 1])
@@ -138,7 +138,7 @@ def transpose(t, x, *, perm):
 def expand(t, x, shape):
     dims = t.ints(shape)
     if isinstance(shape, torch.Tensor):
-        # 1 leaves a size as it is, 0 makes one of 1 nothing: what the two broadcast to, by their sizes.
+        # A 1 keeps a size and a 0 turns 1 into 0, so this gives the broadcast of both sizes.
         own = [1] * (len(dims) - x.dim()) + list(x.shape)
         dims = [1] * (len(own) - len(dims)) + dims
         there, asked = (torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in part]) for part in (own, dims))
@@ -208,7 +208,7 @@ def range_(t, start, limit, delta):
     kind = kind if isinstance(kind, torch.dtype) else torch_dtype(ir.DataType.from_numpy(kind))
     if kind.is_floating_point:
         a, b, c = (t.tensor(v).reshape(()) for v in (start, limit, delta))
-        # Counted in float64, as onnxruntime does.
+        # Counted in float64, as in onnxruntime.
         first, end = (v.to(torch.float64) for v in (a, b))
         count = torch.clamp(torch.ceil((end - first) / c), min=0).to(torch.int64).item()
         check(count >= 0)

@@ -1,4 +1,4 @@
-"""Fourier transforms and what goes with them."""
+"""Fourier transforms and related operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..torch_internals import check
 
 
 def to_complex(x: Any) -> Any:
-    """A tensor whose last dim holds real and imaginary parts, or real parts only, as complex numbers."""
+    """Return complex numbers for a tensor whose last dim holds real and imaginary parts, or real parts only."""
     kind = torch.complex128 if x.dtype == torch.float64 or x.shape[-1] == 1 else torch.complex64
     real = torch.float64 if kind == torch.complex128 else torch.float32
     if x.shape[-1] == 1:
@@ -43,7 +43,7 @@ def dft(t, x, dft_length=None, axis=None, *, inverse, onesided):
 
 
 def _dft_at_run_time(x: Any, axis: Any, length: Any, inverse: Any, onesided: Any) -> Any:
-    """Along an axis that only the run tells: the transforms along each, of which that one is kept."""
+    """Transform along an axis known at run time only: compute the transforms along each axis and select one."""
     rank = x.dim()  # without the dim of real and imaginary parts
     own = torch.arange(rank) == torch.where(axis < 0, axis + rank + 1, axis)
     sizes: list[Any] = [*x.shape]
@@ -52,7 +52,7 @@ def _dft_at_run_time(x: Any, axis: Any, length: Any, inverse: Any, onesided: Any
         whole = length if length is not None else 2 * (n - 1) if inverse and onesided else n
         sizes[i] = _size(torch.where(own[i], whole, n))
         places = torch.arange(sizes[i])
-        # A spectrum that has one side only is completed by its mirror image.
+        # A one-sided spectrum is completed by its mirror image.
         mirrored = (
             own[i] & (places > sizes[i] // 2) if inverse and onesided else torch.zeros_like(places).to(torch.bool)
         )
@@ -62,7 +62,7 @@ def _dft_at_run_time(x: Any, axis: Any, length: Any, inverse: Any, onesided: Any
         x = torch.where((source < n).reshape(column), x, torch.zeros_like(x))
         x = torch.where(mirrored.reshape(column), torch.conj_physical(x), x)
     transform = torch.fft.ifft if inverse else torch.fft.fft
-    # As rows: of more dims, whose sizes only the run tells, PyTorch would have to know the order of their strides.
+    # As rows: for more dims with run-time sizes, PyTorch would have to know the order of their strides.
     turned = [torch.movedim(x, i, -1) for i in range(rank)]
     found = [transform(y.reshape(math.prod(y.shape[:-1]), y.shape[-1])).reshape(y.shape) for y in turned]
     y = torch.stack([torch.movedim(y, -1, i) for i, y in enumerate(found)])
@@ -93,10 +93,11 @@ def stft(t, signal, frame_step, window, frame_length, *, onesided):
             check(n <= y.shape[-1])
     count = (y.shape[-1] - length) // step + 1
     places = torch.arange(count)[:, None] * step + torch.arange(length)[None]
-    frames = torch.index_select(y, 1, places.reshape(-1)).reshape(y.shape[0], count, length)
+    # As rows: PyTorch 2.10 does not transform more dims with run-time sizes.
+    frames = torch.index_select(y, 1, places.reshape(-1)).reshape(y.shape[0] * count, length)
     if window is not None:
         frames = frames * window
-    spectrum = torch.fft.fft(frames)
+    spectrum = torch.fft.fft(frames).reshape(y.shape[0], count, length)
     if onesided:
         spectrum = spectrum[..., : length // 2 + 1]
     return torch.view_as_real(spectrum).to(signal.dtype)

@@ -1,4 +1,4 @@
-"""What ONNX has for text, as far as its words are numbers."""
+"""Text operators of ONNX, as far as words are numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tf_idf_vectorizer(
 
 
 def _occurrences(rows: Any, grams: np.ndarray, stride: int) -> Any:
-    """How often each n-gram occurs in each row, its words `stride` apart: [rows, n-grams]."""
+    """Count each n-gram in each row, with its words `stride` apart: [rows, n-grams]."""
     reach, length = (grams.shape[1] - 1) * stride, rows.shape[1]
     if isinstance(length, int) and length <= reach:
         return torch.zeros([rows.shape[0], len(grams)])

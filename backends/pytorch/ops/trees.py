@@ -1,4 +1,4 @@
-"""Ensembles of decision trees, as TreeEnsemble-5 of ONNX-ML has them."""
+"""Ensembles of decision trees (TreeEnsemble-5 of ONNX-ML)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tree_ensemble(
 
 
 def _aggregated(values: Any, of: Any, function: int, trees: int) -> Any:
-    """One number for each target: values [rows, trees], of [rows, trees, targets]."""
+    """Return one number per target from values [rows, trees] or [rows, trees, targets]."""
     if function in (SUM, AVERAGE):
         total = torch.where(of, values[..., None], torch.zeros_like(values)[..., None]).sum(1)
         return total / trees if function == AVERAGE else total

@@ -1,4 +1,4 @@
-"""Elementwise operators of one input."""
+"""Element-wise operators of one input."""
 
 from __future__ import annotations
 

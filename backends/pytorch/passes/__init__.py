@@ -1,1 +1,1 @@
-"""What the PyTorch backend does to the shared graph before it is emitted."""
+"""Passes of the PyTorch backend on the shared graph, before it is emitted."""

@@ -1,4 +1,4 @@
-"""Products with a constant matrix, and the bias added to them, as PyTorch's linear layers: weights [out, in]."""
+"""Turns products with a constant matrix, and the bias added to them, into linear layers with weights [out, in]."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ..rules import OWN
 
 
 def fuse_linear(model: ir.Model) -> bool:
-    """MatMul by a constant matrix that nothing else reads, Add of a constant vector, Gemm. Whether anything changed."""
+    """Fuse MatMul by a constant matrix that has no other reader, Add of a constant vector, and Gemm.
+
+    Returns whether anything changed.
+    """
     modified = False
     for node in list(model.graph):
         if node.domain not in ("", "ai.onnx") or node.graph is None:
@@ -32,7 +35,7 @@ def _matmul(model: ir.Model, node: ir.Node) -> bool:
     assert weight is not None
     assert weight.const_value is not None
     width = weight.const_value.numpy().shape[1]
-    add, bias = _bias_behind(node.outputs[0], width)
+    add, bias = _bias_after(node.outputs[0], width)
     _replace(model, node, add, [x, _transposed(model, weight), *([bias] if bias is not None else [])])
     return True
 
@@ -56,7 +59,7 @@ def _gemm(model: ir.Model, node: ir.Node) -> bool:
 
 
 def _is_own_matrix(value: ir.Value | None) -> bool:
-    """A constant matrix that one node reads."""
+    """Return whether a value is a constant floating-point matrix that a single node reads."""
     found = value is not None and value.is_initializer() and constant(value) is not None and len(value.uses()) == 1
     if not found:
         return False
@@ -66,8 +69,8 @@ def _is_own_matrix(value: ir.Value | None) -> bool:
     return len(value.const_value.shape) == 2 and floating and not value.is_graph_output()
 
 
-def _bias_behind(product: ir.Value, width: int) -> tuple[ir.Node | None, ir.Value | None]:
-    """The Add of a constant vector that alone reads a product, and the vector."""
+def _bias_after(product: ir.Value, width: int) -> tuple[ir.Node | None, ir.Value | None]:
+    """Return the Add of a constant vector that is the only reader of a product, and the vector."""
     uses = list(product.uses())
     if len(uses) != 1 or product.is_graph_output():
         return None, None
@@ -81,7 +84,7 @@ def _bias_behind(product: ir.Value, width: int) -> tuple[ir.Node | None, ir.Valu
 
 
 def _transposed(model: ir.Model, weight: ir.Value) -> ir.Value:
-    """The initializer with its axes exchanged, under its name."""
+    """Return the initializer transposed, under the same name."""
     assert weight.const_value is not None
     weight.const_value = transposed_tensor(weight.const_value, (1, 0))
     weight.shape = ir.Shape([weight.const_value.shape[0], weight.const_value.shape[1]])

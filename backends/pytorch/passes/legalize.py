@@ -1,4 +1,4 @@
-"""The passes that turn the shared graph into one that PyTorch's layers take as it is, in their order."""
+"""The list of passes that prepare the shared graph for PyTorch's layers."""
 
 from __future__ import annotations
 
@@ -14,26 +14,35 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.resized_axes import name_resized_axes
-from convert.passes.response_norm import find_response_norms
 from convert.passes.size_checks import drop_size_checks
+from convert.patterns.activations import SWISH
+from convert.patterns.find import replace_layers
+from convert.patterns.response_norm import find_response_norms
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..rules import onnx_op
 from .fuse_linear import fuse_linear
-from .fuse_silu import fuse_silu
 
 
 def expand_unsupported(model: ir.Model) -> bool:
-    """Write out every node that the table does not take."""
+    """Lower every node that the table does not take. Return whether anything changed."""
     return write_out(model, onnx_op.takes)
 
 
 def assign_channels_first(model: ir.Model) -> bool:
-    """PyTorch's layers are channels-first, as ONNX's operators: transposes around them (from TensorFlow) cancel out."""
+    """Assign channels-first layouts, which PyTorch's layers have; transposes around them (from TensorFlow) cancel.
+
+    Returns whether anything changed.
+    """
     return assign_layout(model, sensitive="as is")
 
 
-# Batch norms stay layers of their own: they are trained.
+def fuse_silu(model: ir.Model) -> bool:
+    """Replace x · sigmoid(x), as most programs write it, by one operator; return whether there was one."""
+    return replace_layers(model, (SWISH,))
+
+
+# Batch norms stay separate layers, because they are trained.
 PASSES: tuple[Pass, ...] = (
     drop_size_checks,
     expand_unsupported,
@@ -51,5 +60,5 @@ PASSES: tuple[Pass, ...] = (
 
 
 def legalize(model: ir.Model, dump: Path | None = None) -> bool:
-    """Run the passes; whether the model was modified. dump: as for `run_passes`."""
+    """Run the passes and return whether the model was modified. dump: as for `run_passes`."""
     return run_passes(model, PASSES, dump)

@@ -1,8 +1,10 @@
-"""Keeps layers from asking for the size of the batch while the module is captured."""
+"""Keeps layers from asking about the batch size during capture."""
 
 from __future__ import annotations
 
 import math
+import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -14,10 +16,13 @@ from ..kernels import with_kernels
 from ..torch_internals import (
     CONVOLUTION_CHOICES,
     EXAMPLE_QUESTIONS,
+    LEAVES_SLICES_OPEN,
+    POOL_DIVISION,
     DispatchKey,
     OpOverload,
     check,
     convolution_without_content,
+    guard_or_false,
     kernel_caller,
     log_softmax,
     matmul,
@@ -31,13 +36,15 @@ _CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution
 
 @contextmanager
 def any_batch() -> Iterator[None]:
-    """Inside, layers of tensors without content choose no kernel, and no layout.
+    """Let layers of tensors without content choose no kernel and no layout inside the context.
 
-    PyTorch chooses a kernel for a convolution to tell the layout of the result, by the size of the batch among others,
-    and first puts an input of three dims in one piece, which a slice of channels is for a batch of one alone; for a
-    linear layer, a reshape, a group norm and a softmax it asks whether the input lies in one piece, for products of
-    matrices and einsums which dims are 1, to fold others. The program would have that for a condition, and take no
-    batch of one. What is computed does not depend on it.
+    PyTorch's questions would become conditions of the program, which would then reject a batch of one. The results do
+    not depend on them:
+
+    - A convolution chooses a kernel, by the batch size among others, to determine the layout of its result. It also
+      makes an input of three dims contiguous, and a slice of channels is contiguous for a batch of one only.
+    - A linear layer, a reshape, a group norm and a softmax ask whether the input is contiguous.
+    - Matrix products and einsums ask which dims are 1, to fold the others.
     """
 
     def nothing(*arguments: Any, **named: Any) -> None:
@@ -46,15 +53,57 @@ def any_batch() -> Iterator[None]:
     with ExitStack() as stack:
         for holder, name in CONVOLUTION_CHOICES:
             stack.enter_context(patch.object(holder, name, nothing))
+        stack.enter_context(
+            patch.object(*POOL_DIVISION, operator.floordiv)
+        )  # which rounds down as well, and asks nothing
         stack.enter_context(patch.dict(shape_functions, dict.fromkeys(_CONVOLUTIONS, _convolution)))
+        if LEAVES_SLICES_OPEN:
+            own = shape_functions[torch.ops.aten.slice.Tensor]
+            stack.enter_context(patch.dict(shape_functions, {torch.ops.aten.slice.Tensor: _slice_by(own)}))
         stack.enter_context(with_kernels(_KERNELS))
         yield
 
 
 def _convolution(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-    """PyTorch's own, which leaves the layout open where a size has no example."""
+    """Call PyTorch's own shape function, which leaves the layout open for a size without an example."""
     with patch.object(*EXAMPLE_QUESTIONS, lambda size: False):
         return convolution_without_content(fake_mode, func, *args, **kwargs)
+
+
+def _slice_by(own: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return a shape function for aten.slice that expresses the length with `sym_max`, as PyTorch 2.12 and later do.
+
+    `own` is PyTorch's function. It is called for known sizes, and for indices whose sign is known only at run time.
+    """
+
+    def slice_of(
+        fake_mode: Any, func: Any, self: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    ) -> torch.Tensor:
+        size, ahead = self.shape[dim], self.stride(dim)
+        first = _index(0 if start is None else start, size)
+        last = size if end is None or statically_known_true(end == sys.maxsize) else _index(end, size)
+        if isinstance(size, int) or first is None or last is None:
+            return own(fake_mode, func, self, dim, start, end, step)
+        count = last - first if guard_or_false(last >= first) else torch.sym_max(last - first, 0)
+        sizes, strides = [*self.shape], [*self.stride()]
+        sizes[dim], strides[dim] = (count + step - 1) // step, ahead * step
+        return self.as_strided(sizes, strides, self.storage_offset() + first * ahead)
+
+    return slice_of
+
+
+def _index(index: Any, size: Any) -> Any:
+    """Return an index of a slice counted from the front; None if its sign is known at run time only."""
+    if guard_or_false(index < 0):
+        place = index + size
+        if guard_or_false(place >= 0):
+            return place
+        return 0 if guard_or_false(place < 0) else torch.sym_max(place, 0)
+    if guard_or_false(index >= 0):
+        if guard_or_false(index <= size):
+            return index
+        return size if guard_or_false(index > size) else torch.sym_min(index, size)
+    return None
 
 
 def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -66,7 +115,7 @@ def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 def _reshape(self: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     if type(self) is torch.Tensor:
         return self.contiguous().view(shape)
-    # The length that is left to tell: what does not divide is refused by the reshape when it runs.
+    # The inferred size; if it does not divide, the reshape fails at run time.
     known = math.prod(n for n in shape if not _is_open(n))
     return self.new_empty([self.numel() // known if _is_open(n) else n for n in shape])
 
@@ -116,7 +165,7 @@ def _group_norm(
 
 
 def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """The dims of both, of which one that is known to be 1 gives way; others are asked to be equal."""
+    """Return the broadcast dims. A dim that is known to be 1 yields to the other; others are required to be equal."""
     rank = max(len(first), len(second))
     pairs = zip([1] * (rank - len(first)) + [*first], [1] * (rank - len(second)) + [*second], strict=True)
     found = []
@@ -129,7 +178,7 @@ def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 
 
 def _is_known(*tensors: torch.Tensor) -> bool:
-    """Whether all sizes are numbers, so that nothing is asked that a program would have for a condition."""
+    """Return whether all sizes are numbers, so that no question becomes a condition of the program."""
     return all(isinstance(n, int) for x in tensors for n in x.shape)
 
 

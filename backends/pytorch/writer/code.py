@@ -1,4 +1,4 @@
-"""Writes a folder of code: `model.py` with the network as a person would write it, and its weights."""
+"""Writes a folder of code: `model.py`, with the network as a person would write it, and its weights."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 
 from convert.errors import ConvertError, Unsupported
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.passes.size_checks import checked_conditions, note_lost_checks
-from convert.report import Report
+from convert.request.options import Options
 
 from ..code.emitter import record
 from ..code.source import source_of
@@ -28,7 +28,7 @@ _STORED = (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
     torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
 )  # fmt: skip
-"""What safetensors stores."""
+"""Dtypes that safetensors stores."""
 
 
 def write_code(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
@@ -42,16 +42,16 @@ def write_code(model: ir.Model, path: Path, options: Options, report: Report, bu
     path.mkdir()
     (path / "model.py").write_text(code, encoding="utf-8")
     save_file(_apart(state), path / "model.safetensors", metadata={"format": "pt"})
-    # safetensors lets nobody but the user read what it writes, whatever the umask says.
+    # safetensors makes files readable for the user only, regardless of the umask.
     (path / "model.safetensors").chmod((path / "model.py").stat().st_mode & 0o777)
 
 
 def code_of(
     model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Sequence[str] = ()
 ) -> tuple[str, dict[str, torch.Tensor]]:
-    """The text of `model.py` for a legalized graph, and the state dict of its `Model`. Raises `Unsupported`.
+    """Return the text of `model.py` for a legalized graph, and the state dict of its `Model`. Raises `Unsupported`.
 
-    conditions: on named dims of the inputs, which the code asserts.
+    conditions: on named dims of the inputs; the code asserts them.
     """
     for value in model.graph.inputs:
         if not isinstance(value.type, ir.TensorType):
@@ -71,7 +71,9 @@ def code_of(
 
 
 def _apart(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors of their own: two that share memory are stored twice. Raises `Unsupported` for what cannot be stored."""
+    """Return tensors that share no memory; shared ones are stored twice. Raises `Unsupported` for dtypes that cannot be
+    stored.
+    """
     seen: set[int] = set()
     found = {}
     for name, tensor in state.items():

@@ -1,4 +1,4 @@
-"""Writes an exported program: PyTorch captures the module that emits the graph, and saves what it captured."""
+"""Writes an exported program: torch.export captures the module that emits the graph, and saves the result."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch.export import Dim, ExportedProgram
 
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import nodes_of
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.parity.inputs.feeds import fed_shape, feed_sizes, size_facts
 from convert.passes.size_checks import checked_conditions, note_lost_checks
-from convert.report import Report
+from convert.request.options import Options
 
 from ..common import quiet
 from ..dtypes import torch_dtype
@@ -32,8 +32,8 @@ from .inplace import write_over
 from .small_sizes import settle_small_sizes
 from .whole_rnn import whole_rnn
 
-# Now, and not when a program is written: PyTorch for CUDA imports triton with its compiler, and triton 3.8 ends the
-# process where TensorFlow 2.21 was imported before it.
+# Import now, not when a program is written: PyTorch for CUDA imports triton with its compiler, and triton 3.8 crashes
+# the process if TensorFlow 2.21 was imported before it.
 _NOT_SAVED, _NOT_CAPTURED = save_error(), capture_error()
 
 _CONSTANT = "a constant that a rule makes inside of a branch or loop that only the run decides"
@@ -42,9 +42,9 @@ _CONSTANT = "a constant that a rule makes inside of a branch or loop that only t
 def write_exported(
     model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()
 ) -> None:
-    """Write `model` at `path`. Raises `Unsupported`."""
+    """Write `model` to `path`. Raises `Unsupported`."""
     program = captured(model, options, report, "an exported program", buffers)
-    with path.open("wb") as file:  # an archive is called as its file is, which here has a name for the time being
+    with path.open("wb") as file:  # an archive contains its file name, which is a temporary one here
         try:
             torch.export.save(program, file)
         except _NOT_SAVED as error:
@@ -56,7 +56,7 @@ def write_exported(
 def captured(
     model: ir.Model, options: Options, report: Report, form: str, buffers: Sequence[Buffer] = ()
 ) -> ExportedProgram:
-    """The program of `model`, for what notes call `form`. Raises `Unsupported`."""
+    """Return the program of `model`; notes name the format as `form`. Raises `Unsupported`."""
     asked = checked_conditions(model)
     conditions = expressible(asked, fed_inputs(model, buffers))
     legalize(model, options.dump_passes)
@@ -72,19 +72,20 @@ def captured(
 
 
 _DECIDED = {"If", "Loop", "Scan", "LSTM", "GRU", "RNN", "NonMaxSuppression", "SequenceInsert"}
-"""Operators of which capture alone tells whether there is a form for them."""
+"""Operators for which only capture shows whether PyTorch can express them."""
 
 
 def needs_capture(model: ir.Model) -> bool:
-    """Whether a legalized model has operators that may be refused after `check`."""
+    """Return whether a legalized model has operators that may be refused after `check`."""
     return any(node.op_type in _DECIDED for node in nodes_of(model.graph))
 
 
 class Forward(Network):
-    """The network with a forward that emits the graph; its arguments are called as the inputs are.
+    """The network with a forward that emits the graph; its arguments have the names of the inputs.
 
-    A state in `buffers` is no argument and no output: it is read when a call begins, and written when it ends.
-    conditions: on the sizes of its arguments, asked first. names_are_equal: dims of one name are, which is asked too.
+    A state in `buffers` is neither argument nor output: it is read when a call begins and written when it ends.
+    conditions: on the sizes of the arguments, required first. names_are_equal: also require that dims of one name are
+    equal.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Forward(Network):
             require_equal(equal, tensors)
             require(conditions, sizes_by_name(fed, tensors))
             emitter = Emitter(self)
-            before = [self.get_buffer(b.place).clone() for b in buffers]  # views of it outlive what is written to it
+            before = [self.get_buffer(b.place).clone() for b in buffers]  # views of it would change when it is written
             outputs = emitter.run(graph, dict(zip([*fed, *stored], [*tensors, *before], strict=True)))
             found = {}
             for place, (value, y) in enumerate(zip(graph.outputs, outputs, strict=True)):
@@ -124,13 +125,13 @@ class Forward(Network):
 
 
 def fed_inputs(model: ir.Model, buffers: Sequence[Buffer]) -> list[ir.Value]:
-    """The inputs that are no buffers."""
+    """Return the inputs that are no buffers."""
     stored = {b.input for b in buffers}
     return [v for place, v in enumerate(model.graph.inputs) if place not in stored]
 
 
 def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Outputs that are no input, parameter or other output: those are told apart by their tensors."""
+    """Return outputs that are no input, parameter or other output, because torch.export identifies those by tensor."""
     seen = {id(x) for x in inputs}
     found = {}
     for name, y in outputs.items():
@@ -145,9 +146,9 @@ def export_model(
     conditions: Sequence[str] = (),
     report: Report | None = None,
 ) -> ExportedProgram:
-    """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also where one cannot stay so.
+    """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also if a dim cannot stay dynamic.
 
-    Dims of one name may differ if the graph can do with it: a program would refuse what the source takes.
+    Dims of one name may differ if the graph allows it; otherwise the program would reject inputs that the source takes.
     """
     inputs = fed_inputs(model, buffers)
     for value in inputs:
@@ -172,7 +173,7 @@ def export_model(
         if isinstance(graph_module, torch.fx.GraphModule):
             _drop_idle_casts(graph_module)
             for node in graph_module.graph.nodes:
-                node.meta.pop("stack_trace", None)  # lines of this program, at places of this machine
+                node.meta.pop("stack_trace", None)  # source lines of this program, with paths of this machine
     write_over(program.graph_module)
     with quiet():
         kept_out = settle_small_sizes(program, module, model, inputs, sizes, from_two=from_two)
@@ -185,7 +186,7 @@ def export_model(
 
 
 _OF_THE_EXAMPLE = re.compile(r"(==|<=|<) \d+$").search
-"""Guards by which a size is the example's, or no larger: what is computed from it may just have been 1 there."""
+"""Guards that fix or bound a size by the example's; a value computed from the size may just have been 1 there."""
 
 
 def _of_larger_sizes(
@@ -196,7 +197,9 @@ def _of_larger_sizes(
     program: ExportedProgram,
     from_two: bool,
 ) -> tuple[dict[str, int], ExportedProgram, bool]:
-    """A capture with larger sizes, its sizes and `from_two`, if fewer guards are of the example; else what is given."""
+    """Capture with larger sizes. Returns that capture, its sizes and `from_two` if fewer of its guards bind sizes to
+    the example; else what was given.
+    """
     larger = example_sizes(model, 4)
     if larger == sizes:
         return sizes, program, from_two
@@ -211,9 +214,9 @@ def _of_larger_sizes(
 
 
 def _drop_idle_casts(module: torch.fx.GraphModule) -> None:
-    """Without casts to the dtype that a tensor has, and what torch.export asserts of what is cast.
+    """Remove casts to the dtype that a tensor already has, and torch.export's assertions about cast tensors.
 
-    The asserts name a device as well, which would keep the program where it was captured.
+    The assertions also name a device, which would tie the program to the device of the capture.
     """
     for node in list(module.graph.nodes):
         if node.op != "call_function":
@@ -230,7 +233,7 @@ def _drop_idle_casts(module: torch.fx.GraphModule) -> None:
             is_output, name = _is_output(node), node.name
             node.replace_all_uses_with(x)
             module.graph.erase_node(node)
-            if is_output:  # the signature has its name
+            if is_output:  # the signature refers to its name
                 x.name = name
     module.recompile()
 
@@ -242,7 +245,10 @@ def _is_output(node: torch.fx.Node) -> bool:
 def _captured(
     inputs: Sequence[ir.Value], module: torch.nn.Module, sizes: Mapping[str, int]
 ) -> tuple[ExportedProgram, bool]:
-    """A capture that takes no size for another case than the rest, 0 and 1 among them; else one that may, and True."""
+    """Return a capture that treats no size as a special case, including 0 and 1, and False.
+
+    If that fails, returns a capture that may treat them specially, and True.
+    """
     examples = tuple(_example(v, sizes) for v in inputs)
     failures = (ConvertError, _NOT_CAPTURED, RuntimeError, ValueError, AssertionError)
     is_dynamic = any(isinstance(d, ir.SymbolicDim) for v in inputs for d in v.shape or ())
@@ -264,13 +270,13 @@ def _captured(
 
 
 def _export(module: torch.nn.Module, examples: tuple[torch.Tensor, ...], dynamic: Any) -> ExportedProgram:
-    # The order of an einsum's products that is best for the example's sizes would be a guard of those.
+    # An einsum ordered for the example's sizes would add guards on them.
     with torch.backends.opt_einsum.flags(enabled=False):
         return torch.export.export(module, examples, dynamic_shapes=dynamic, strict=False)
 
 
 def _name_inputs(program: ExportedProgram, names: Sequence[str]) -> None:
-    """Call the inputs what the graph calls them: torch.export writes names in lower case."""
+    """Rename the inputs as in the graph: torch.export lowercases names."""
     specs = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
     new = {spec.arg.name: name for spec, name in zip(specs, names, strict=True) if spec.arg.name != name}
     if not new:
@@ -297,9 +303,9 @@ def _refusal(error: Exception, is_dynamic: bool) -> ConvertError:
 
 
 def example_sizes(model: ir.Model, times: int = 1) -> dict[str, int]:
-    """Sizes of the dynamic dims to capture with: plausible ones, of which none is 0 or 1, and no two are the same.
+    """Return sizes of the dynamic dims for capture: plausible, all above 1, and all different.
 
-    times: those of them that nothing bounds are so many times as large, and 1.
+    times: if above 1, a size without an upper bound is multiplied by it, plus 1.
     """
     bounds, guards = size_facts(model)
     found: dict[str, int] = dict(next(iter(feed_sizes(model, 1))))
@@ -323,12 +329,12 @@ def _example(value: ir.Value, sizes: Mapping[str, int]) -> torch.Tensor:
 
 
 def _dynamic(inputs: Sequence[ir.Value], kind: Any) -> Any:
-    """The dynamic dims of each input."""
+    """Return the dynamic dims of each input."""
     return tuple({i: kind for i, d in enumerate(v.shape or ()) if isinstance(d, ir.SymbolicDim)} for v in inputs)
 
 
 def _check_dynamic(inputs: Sequence[ir.Value], program: ExportedProgram) -> None:
-    """Raise `Unsupported` where capture has given a dynamic dim the size of its example."""
+    """Raise `Unsupported` if capture has fixed a dynamic dim to the size of its example."""
     fixed = []
     values = [n for n in program.graph.nodes if n.op == "placeholder"][-len(inputs) :]
     for value, node in zip(inputs, values, strict=True):

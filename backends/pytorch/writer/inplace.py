@@ -1,6 +1,6 @@
-"""Activations and sums of a captured program, written over what nothing else reads, as people write networks.
+"""Makes activations and sums of a captured program run in place if nothing else reads their input.
 
-Memory that is new for each of them costs more than what is computed: of ResNet-50 a tenth of a run.
+Allocating new memory for each costs more than the computation: a tenth of a run of ResNet-50.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MADE = {
     aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.batch_norm.default, aten.linear.default,
     aten.add.Tensor, aten.add_.Tensor,
 }  # fmt: skip
-"""What gives a tensor of its own, which its gradient does not read."""
+"""Operators that return a new tensor which their gradient does not read."""
 
 
 def write_over(module: fx.GraphModule) -> None:
-    """Let operators of `module` write over an argument where they alone read it."""
+    """Replace operators of `module` by in-place ones if they are the only reader of an argument."""
     for node in module.graph.nodes:
         if node.op != "call_function" or node.target not in _OVER:
             continue
@@ -38,7 +38,7 @@ def write_over(module: fx.GraphModule) -> None:
 
 
 def _is_last(node: fx.Node, place: int = 0) -> bool:
-    """Whether an argument is a new tensor like the result, which `node` alone reads, once."""
+    """Return whether an argument is a new tensor of the result's shape and dtype that only `node` reads, once."""
     x = node.args[place]
     if not isinstance(x, fx.Node) or x.target not in _MADE or list(x.users) != [node] or node.args.count(x) > 1:
         return False

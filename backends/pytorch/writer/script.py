@@ -1,4 +1,4 @@
-"""Writes a TorchScript archive: the captured program as a script, whose sizes are those of what it is fed."""
+"""Writes a TorchScript archive: the captured program as a script, whose sizes are those of its inputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 
 from ..state import Buffer
 from ..torch_internals import (
@@ -39,7 +39,7 @@ LIMITS = {
     **dict.fromkeys(("LSTM", "GRU", "RNN"), f"{_DECIDED}: other cells than PyTorch's own, of steps that are not known"),
     "SequenceInsert": f"{_DECIDED}: a place that is computed at run time",
 }
-"""What `convert ops` says of the format beside what it says of programs."""
+"""What `convert ops` says about the format in addition to the limits of programs."""
 
 _FIX = "--to torch writes it as an exported program"
 _ON_SIZES: dict[Any, Callable[..., Any]] = {
@@ -50,17 +50,17 @@ _ON_SIZES: dict[Any, Callable[..., Any]] = {
     **{f: f for f in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.truediv,
                       operator.neg, operator.pow, operator.getitem)},
 }  # fmt: skip
-"""Functions on sizes, and what TorchScript calls them."""
+"""Functions on sizes and their TorchScript names."""
 
 _PLACES = ("device", "layout", "pin_memory")
-"""Where a tensor is made: where the weights are is for the user to say."""
+"""The code of the device: new tensors are created where the weights are, because the user chooses it."""
 
 _CLASSES = re.compile(rb"code/__torch__/(.+?)(?:/___torch_mangle_(\d+))?\.py")
-"""A file of classes, and the number by which PyTorch tells those of one name apart."""
+"""A class file in the archive, and the number that PyTorch adds to classes of the same name."""
 
 
 def write_script(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
-    """Write `model` at `path`. Raises `Unsupported`."""
+    """Write `model` to `path`. Raises `Unsupported`."""
     module = script_of(captured(model, options, report, "a TorchScript archive", buffers))
     file = io.BytesIO()
     torch.jit.save(module, file)
@@ -69,7 +69,9 @@ def write_script(model: ir.Model, path: Path, options: Options, report: Report, 
 
 
 def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
-    """The program as a script that returns a dict of its outputs. Raises `Unsupported` for what TorchScript lacks."""
+    """Return the program as a script that returns a dict of its outputs. Raises `Unsupported` for what TorchScript
+    lacks.
+    """
     for name in (*program.state_dict, *program.constants):
         if not name.isascii():
             raise Unsupported(
@@ -82,7 +84,7 @@ def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
     for node in list(graph.nodes):
         if isinstance(node.target, OpOverload) and node.target.overloadpacket in _ASSERTIONS:
             graph.erase_node(node)
-    graph.eliminate_dead_code()  # what only assertions read, whose sizes the operators check
+    graph.eliminate_dead_code()  # nodes that only assertions read; the operators check these sizes
     for node in list(graph.nodes):
         _as_scripted(graph, node)
     _assert_guards(graph, program)
@@ -95,7 +97,7 @@ def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
 
 
 def _as_scripted(graph: fx.Graph, node: fx.Node) -> None:
-    """A call as TorchScript writes it: arguments by name, because it tells overloads apart by what they are given."""
+    """Rewrite a call for TorchScript, with named arguments, because it resolves overloads by the arguments given."""
     if node.op == "placeholder":
         node.type = torch.Tensor
     if node.op != "call_function":
@@ -124,7 +126,7 @@ _ASSERTIONS = (
 
 
 def _as_number(graph: fx.Graph, node: fx.Node) -> None:
-    """`item` gives a number of any kind, which TorchScript takes for no size."""
+    """Wrap `item`, which returns a number of any kind, because TorchScript does not accept that as a size."""
     kind = float if isinstance(node.meta.get("val"), (float, torch.SymFloat)) else int
     with graph.inserting_after(node):
         number = graph.call_function(kind, (node,))
@@ -136,13 +138,13 @@ _CONDITIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Mod: operator.mod, ast.USub: operator.neg, ast.And: operator.and_, ast.Or: operator.or_, ast.Eq: operator.eq,
     ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-"""What guards on sizes are made of, beside the least and the largest of several."""
+"""The functions in guards on sizes, besides minimum and maximum of several."""
 
 
 def _assert_guards(graph: fx.Graph, program: ExportedProgram) -> None:
-    """Put the conditions on sizes under which the program holds into the script, as its own module checks them.
+    """Add the size conditions of the program to the script as assertions, as the program's own module checks them.
 
-    Raises `Unsupported` for one of another form than PyTorch prints (`ExportedProgram._guards_code`).
+    Raises `Unsupported` for one in another form than PyTorch prints (`ExportedProgram._guards_code`).
     """
     inputs = {str(node.target): node for node in graph.nodes if node.op == "placeholder"}
     first = next(node for node in graph.nodes if node.op != "placeholder")
@@ -182,7 +184,7 @@ def _emit_condition(graph: fx.Graph, inputs: dict[str, fx.Node], tree: ast.expr,
 
 
 def _copy_records(file: io.BytesIO, out: Any) -> None:
-    """The archive without what differs from run to run: notes on lines of source, and numbers of classes."""
+    """Copy the archive without what differs between runs: source-line notes, and numbers of classes."""
     reader = PyTorchFileReader(io.BytesIO(file.getvalue()))
     names = [n for n in reader.get_all_records() if not n.endswith(".debug_pkl") and not n.startswith(".data/")]
     records = {name: reader.get_record(name) for name in names if name not in ("version", "byteorder")}
@@ -196,10 +198,9 @@ def _copy_records(file: io.BytesIO, out: Any) -> None:
 
 
 def _class_names(records: Mapping[str, bytes]) -> Callable[[bytes], bytes]:
-    """What gives classes of one name numbers as they come up in the archive, to any text in it.
+    """Return a function that renumbers classes of the same name, in any text, in the order of the archive.
 
-    PyTorch counts them through the process: the first one has no number, and whether a class is that one depends on
-    what was scripted before.
+    PyTorch counts them per process, and the first has no number; so numbers depend on what was scripted before.
     """
     files = [match for name in records if (match := _CLASSES.fullmatch(name.encode()))]
     bases = sorted({match[1].replace(b"/", b".") for match in files}, key=len, reverse=True)

@@ -1,8 +1,8 @@
-"""Settles by running it for which small sizes a captured program is right: its guards take those, and no others.
+"""Determines by running it for which small sizes a captured program is right, and adjusts its guards accordingly.
 
-PyTorch takes no size of the example for 0 or 1. Where it asks, as for the layout of what broadcasts, the answer is a
-guard of the program, such as `x.size()[0] != 1`, also if nothing that is computed depends on it; and where it captures
-with sizes from 2 on, what follows from that, as a length of `x[-2:]`, is no guard, and wrong for a size of 1.
+PyTorch assumes that no size of the example is 0 or 1. If it asks, for example for the layout of a broadcast, the answer
+becomes a guard such as `x.size()[0] != 1`, even if no result depends on it. If it captures with sizes from 2 on,
+consequences such as the length of `x[-2:]` become no guard, and are wrong for a size of 1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class _Captured:
-    """What was captured: the module as it runs, the program, and the graph's inputs with the sizes of the example."""
+    """The captured module, its program, and the graph's inputs with the sizes of the example."""
 
     module: torch.nn.Module
     program: ExportedProgram
@@ -44,13 +44,13 @@ class _Captured:
     sizes: Sizes
 
     def meets(self, guard: str, sizes: Sizes) -> bool:
-        """Whether the inputs at these sizes meet a guard, which is arithmetic on `_place`s."""
+        """Return whether the inputs at these sizes meet a guard, which is arithmetic on `_place`s."""
         dims = complete_sizes(self.model, sizes)
         shapes = [fed_shape(v, dims) for v in self.inputs]
         return not broken_guards([guard], {f"_{i}_{a}": n for i, s in enumerate(shapes) for a, n in enumerate(s)})
 
     def by_place(self, guard: str) -> str:
-        """A guard with the places of its sizes instead of PyTorch's expressions of those: input and axis."""
+        """Return a guard with input and axis (`_place`) instead of PyTorch's expressions of sizes."""
         places = {str(v.name): i for i, v in enumerate(self.inputs)}
 
         def place(found: re.Match[str]) -> str:
@@ -60,32 +60,32 @@ class _Captured:
         return _SIZE.sub(place, guard)
 
     def keeps_out_only(self, guard: str, tried: Sequence[Sizes]) -> bool:
-        """Whether some of these sizes do not meet a guard, and the example does, and all larger ones."""
+        """Return whether some of these sizes break a guard, while the example and all larger sizes meet it."""
         draw = random.Random(0)
         large = [{name: int(_LARGEST ** draw.uniform(0.2, 1)) for name in self.sizes} for _ in range(_DRAWS)]
         usual = [self.sizes, *filter(self.exist, large)]
         return not all(self.meets(guard, s) for s in tried) and all(self.meets(guard, s) for s in usual)
 
     def few(self) -> list[dict[str, int]]:
-        """Sizes from 2 to 9: of each dim beside the example's, and drawn ones."""
+        """Return sizes from 2 to 9: each dim varied separately, and random combinations."""
         draw = random.Random(1)
         alone = [{**self.sizes, name: n} for name in self.dims() for n in _FEW]
         drawn = [{name: draw.choice(_FEW) for name in self.sizes} for _ in range(_DRAWS)]
         return [*filter(self.exist, [*alone, *drawn])]
 
     def dims(self) -> list[str]:
-        """Those of `sizes` that inputs have as they are."""
+        """The names in `sizes` that are dims of inputs."""
         found = {_name_of(v, a) for v in self.inputs for a in range(len(v.shape or ()))}
         return [name for name in self.sizes if name in found]
 
     def other_than(self, name: str, size: int) -> str:
-        """The guard, as PyTorch writes it, that keeps a size out of a dim."""
+        """Return the guard, as PyTorch writes it, that excludes a size of a dim."""
         named = ((v, a) for v in self.inputs for a in range(len(v.shape or ())) if _name_of(v, a) == name)
         value, axis = next(named)
         return f"L['{value.name}'].size()[{axis}] != {size}"
 
     def exist(self, sizes: Sizes) -> bool:
-        """Whether inputs can have these sizes, of which others may follow, such as a third of one."""
+        """Return whether inputs can have these sizes; other sizes may follow from them, such as a third of one."""
         try:
             dims = complete_sizes(self.model, sizes)
         except ValueError:
@@ -93,7 +93,7 @@ class _Captured:
         return all(n >= 0 for v in self.inputs for n in fed_shape(v, dims))
 
     def is_right(self, sizes: Sizes) -> bool:
-        """Whether the program gives what the module gives, and refuses what it refuses."""
+        """Return whether the program returns what the module returns, and rejects what the module rejects."""
         arrays = sized_feed(self.model, 0, complete_sizes(self.model, sizes)).arrays
         wanted, found = (
             _outputs(forward, [tensor_from(arrays[str(v.name)]) for v in self.inputs])
@@ -113,14 +113,16 @@ def settle_small_sizes(
     *,
     from_two: bool = False,
 ) -> list[str]:
-    """Drop the guards that only keep sizes of 0, 1 and few out, if the program is right for those.
+    """Drop guards that only exclude sizes of 0, 1 and a few others, if the program is right for those.
 
-    sizes: by dim, those of the example. What is right is what `module` computes where a dim or several are 1, or one is
-    0; of more than four dims not every choice is tried; and at some of those from 2 to 9 that a guard does not meet. A
-    guard that such sizes do not meet, and large ones do, goes if the program is right for all of these that were tried,
-    or is right but for nothing: then it keeps a size of 0 out.
-    from_two: the program was captured with sizes from 2 on, and gets a guard for each dim that may not be 1, or 0.
-    Returns the dims that may not be 1 for this reason.
+    sizes: the example's sizes, by dim. Returns the dims that must not be 1 because of `from_two`.
+
+    The program is compared with `module` where one or several dims are 1, where one is 0, and at some sizes from 2 to 9
+    that break a guard. With more than four dims, not every combination is tried. A guard that such sizes break and
+    large sizes meet is dropped if the program is right for all that were tried. If it is wrong for 0 only, it is
+    replaced by a guard that excludes 0.
+
+    from_two: the program was captured with sizes from 2 on; it gets a guard for each dim that must not be 1, or 0.
     """
     captured = _Captured(module, program, model, inputs, sizes)
     _bounds_to_guards(program, inputs)
@@ -156,7 +158,7 @@ def settle_small_sizes(
 
 
 def _bounds_to_guards(program: ExportedProgram, inputs: Sequence[ir.Value]) -> None:
-    """Make the lower bounds that PyTorch drew from guards, and checks besides, guards themselves."""
+    """Turn the lower bounds that PyTorch derived from guards, and its extra checks, into guards."""
     arguments = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
     for value, node in zip(inputs, arguments, strict=True):
         for axis, size in enumerate(node.meta["val"].shape):
@@ -169,21 +171,21 @@ def _bounds_to_guards(program: ExportedProgram, inputs: Sequence[ir.Value]) -> N
 
 
 def _name_of(value: ir.Value, axis: int) -> str | None:
-    """What `sizes` call a dim of an input; None for one of known size."""
+    """Return the name in `sizes` of an input's dim; None for a known size."""
     assert value.shape is not None
     dim = value.shape[axis]
     return None if isinstance(dim, int) else dim.value or f"{value.name}.{axis}"
 
 
 def _outputs(forward: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor] | None:
-    """What a call gives, or None where an operator does not take such sizes; buffers are as before."""
+    """Return a call's outputs, or None if an operator rejects these sizes; buffers are restored."""
     stored = [*forward.buffers()]
     before = [b.clone() for b in stored]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         try:
             outputs: dict[str, torch.Tensor] | None = forward(*tensors)
-        except Exception:  # PyTorch's operators raise what they like of sizes that they do not take
+        except Exception:  # PyTorch's operators raise all kinds of errors for sizes that they reject
             outputs = None
         for buffer, content in zip(stored, before, strict=True):
             buffer.copy_(content)
@@ -191,7 +193,7 @@ def _outputs(forward: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> dict[
 
 
 def _small_sizes(sizes: Sizes, dims: Sequence[str]) -> Iterator[dict[str, int]]:
-    """The example with each choice of its dims at 1, those of few before others, and with each at 0."""
+    """Yield the example's sizes with each subset of dims at 1, smaller subsets first, then with each dim at 0."""
     counts = range(1, len(dims) + 1) if len(dims) <= _MOST_DIMS else (1, 2, len(dims))
     for count in counts:
         yield from ({**sizes, **dict.fromkeys(ones, 1)} for ones in itertools.combinations(dims, count))
@@ -199,9 +201,10 @@ def _small_sizes(sizes: Sizes, dims: Sequence[str]) -> Iterator[dict[str, int]]:
 
 
 def _is_same(wanted: torch.Tensor, found: torch.Tensor) -> bool:
-    """To rounding: both call the same operators, but the layout of what they read, and so their order, may differ.
+    """Return whether results agree up to rounding.
 
-    What differs by more leaves the guard.
+    Both call the same operators, but layouts, and with them the order of summation, may differ. A larger difference
+    keeps the guard.
     """
     if wanted.shape != found.shape or wanted.dtype != found.dtype:
         return False

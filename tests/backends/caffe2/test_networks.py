@@ -1,4 +1,4 @@
-"""The ten networks and four recurrent or attention ones as Caffe2 nets: run by the real Caffe2, and verified."""
+"""Ten networks and four recurrent or attention networks as Caffe2 nets, run and verified by the real Caffe2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.caffe2, pytest.mark.long]
 
 
 class Tagger(nn.Module):
-    """A bidirectional LSTM of two layers over words, of any number."""
+    """A bidirectional LSTM of two layers over any number of words."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Tagger(nn.Module):
 
 
 class Listener(nn.Module):
-    """Convolutions over time, then a GRU, of which the last state counts."""
+    """Convolutions over time, then a GRU, whose last state is used."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Listener(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Two transformer layers over words, of any number."""
+    """Two transformer layers over any number of words."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ SEQUENCES = {
 
 
 def verified(module: nn.Module, inputs: str, output: Path) -> Any:
-    """The report of a conversion that is verified on the real Caffe2."""
+    """Convert, verify on the real Caffe2, and return the report."""
     if reason := available():
         pytest.skip(reason)
     report = convert.convert(module, "caffe2", output, inputs=inputs, verify=True, method=VerifyMethod(seeds=2))

@@ -1,4 +1,4 @@
-"""PyTorch → Caffe2 → ONNX → Caffe2 closes, and Caffe2 → TensorFlow works."""
+"""PyTorch → Caffe2 → ONNX → Caffe2 gives the same model again, and Caffe2 → TensorFlow works."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_pytorch_to_caffe2_to_onnx_to_caffe2_closes(tmp_path: Path) -> None:
     )
     assert list(one) == list(other)
     for name, array in one.items():
-        # The same operators on the same weights: not a rounding apart.
+        # The same operators on the same weights give equal results, without a rounding error.
         np.testing.assert_array_equal(other[name], array)
 
 

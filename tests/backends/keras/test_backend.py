@@ -1,4 +1,4 @@
-"""`.keras` files as a whole: names, layout, dynamic dims, weights that train, what is refused; against onnxruntime."""
+"""Whole `.keras` files against onnxruntime: names, layout, dynamic dims, trainable weights, refusals."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert.errors import Unsupported
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.parity.method import VerifyMethod
 from convert.passes.layout.boundary import permute_boundary
-from convert.report import Report
+from convert.request.options import Options
 from tests.support.tensorflow_networks import INPUT, OUTPUT, close, image, onnxruntime_of, resnet, shared
 
 keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")
@@ -36,7 +36,7 @@ def write(proto: onnx.ModelProto, path: Path, **options: str) -> Report:
 
 
 def written(proto: onnx.ModelProto, folder: Path, **options: str):
-    """The model, written and loaded by Keras in safe mode without custom objects."""
+    """Return the model, written and then loaded by Keras in safe mode without custom objects."""
     path = folder / "model.keras"
     write(proto, path, **options)
     return keras.saving.load_model(path)
@@ -139,7 +139,7 @@ def test_training_goes_on(tmp_path: Path) -> None:
         x, labels = digits["images"][:64].astype(np.float32), (digits["labels"][:64].astype(np.int64) + 1) % 10
     before = [np.array(w) for w in model.trainable_variables]
     assert len(before) == 8
-    # The output is the logarithm of probabilities, of which a softmax is these probabilities.
+    # The model outputs log-probabilities; their softmax gives the probabilities.
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.01), loss)
     losses = [model.train_on_batch(x, labels) for _ in range(10)]
@@ -149,7 +149,7 @@ def test_training_goes_on(tmp_path: Path) -> None:
 
 
 def test_shapes_that_the_graph_computes(tmp_path: Path) -> None:
-    """A class token repeated for each picture, heads split and joined, positions counted: batch and length unknown."""
+    """A repeated class token, split and joined heads, and computed positions, with dynamic batch size and length."""
     rng = np.random.default_rng(0)
     weights = {
         "token": rng.standard_normal((1, 1, 12)).astype(np.float32),
@@ -299,7 +299,7 @@ def test_a_network_of_timm_converts_verified(name: str, tmp_path: Path) -> None:
 
 
 def test_outputs_that_depend_on_no_input(tmp_path: Path) -> None:
-    """They are not folded, and neither is what uses them."""
+    """Such outputs are not folded, and neither are nodes that use them."""
     one, weights = ["Relu", "Gelu", "Elu", "Sigmoid", "Softmax"], {"c": np.float32([[-1, 0.5], [2, 3]])}
     nodes = [helper.make_node(kind, ["c"], [f"y{i}"]) for i, kind in enumerate(one)]
     nodes += [helper.make_node("Reshape", ["y0", "shape"], ["flat"]), helper.make_node("ReduceSum", ["n"], ["total"])]
@@ -322,7 +322,7 @@ def test_outputs_that_depend_on_no_input(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_constant_outputs_take_no_name_of_a_node(tmp_path: Path) -> None:
-    """Keras calls the squeeze behind a constant `squeeze`, with a number where that is taken."""
+    """Keras calls the squeeze after a constant `squeeze`, with a number if the name is in use."""
     nodes = [
         helper.make_node("Tanh", [f"v{n}"], [f"v{n + 1}"], name=f"squeeze_{n}" if n else "squeeze") for n in range(60)
     ]
@@ -347,7 +347,7 @@ def test_dims_of_unknown_sizes_are_repeated_in_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 2, 0), (3, 2, 1), (5, 3, 2), (3, 1, 1)])
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
 def test_pools_that_keep_the_rest_of_any_size(kind: str, kernel: int, stride: int, pad: int, tmp_path: Path) -> None:
-    """Where the size is open, ceil_mode is room for one more window at the end."""
+    """If the size is unknown, ceil_mode becomes padding for one more window at the end."""
     counted = ", count_include_pad = 1" if kind == "AveragePool" and pad else ""
     proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 19]>
         g (float[n,2,h,w] x) => (float[n,2,i,j] y) {{

@@ -1,4 +1,4 @@
-"""What depends on sizes that only the run tells, as layers and operations: against onnxruntime, at several sizes."""
+"""Layers and operations that depend on dynamic sizes, compared with onnxruntime at several sizes."""
 
 from __future__ import annotations
 

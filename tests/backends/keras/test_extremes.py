@@ -1,4 +1,6 @@
-"""An exponential less one of the extreme of a function: the function, which TensorFlow loses in graph mode, stays."""
+"""In Exp(f(x)) - 1, where f is the extreme of a function, the function stays; TensorFlow would lose it in graph
+mode.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How weights get into `.keras` files: one at a time, whatever layer holds them; and models that are very deep."""
+"""How weights are written to `.keras` files: one at a time, for every kind of layer; and very deep models."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 import convert
 from convert.graph.tensors import lazy_tensor
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.tensorflow_networks import close
 
 keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")
@@ -27,7 +27,7 @@ def matrix(i: int) -> np.ndarray:
 
 
 def products() -> ir.Model:
-    """x [batch, WIDTH] through COUNT matrices, of which each other one is taken transposed; made when they are read."""
+    """Return x [batch, WIDTH] times COUNT matrices, every second one transposed; each is made when it is read."""
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["batch", WIDTH]))
     y, nodes, weights = x, [], []
     for i in range(COUNT):
@@ -65,7 +65,7 @@ def test_weights_do_not_gather_in_memory(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_model_deeper_than_pythons_limit_says_so_and_is_read_back(tmp_path: Path) -> None:
-    """Keras looks for the inputs from the outputs by calls within calls, also when it loads."""
+    """Keras searches the inputs from the outputs by nested calls, also when it loads."""
     count = 1200
     nodes = [helper.make_node(("Sin", "Neg")[i % 2], [f"x{i}"], [f"x{i + 1}"], name=f"node{i}") for i in range(count)]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in ("x0", f"x{count}")]

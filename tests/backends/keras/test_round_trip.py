@@ -1,4 +1,4 @@
-"""Keras → ONNX → SavedModel gives the numbers of the Keras model, with its names, dims and layout."""
+"""Keras → ONNX → SavedModel gives the Keras model's numbers, with its names, dims and layout."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from convert.frontends.tensorflow.runner import runner
 
 import convert
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.tensorflow_helper import ROUNDING, images, rms
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")

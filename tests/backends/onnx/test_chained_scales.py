@@ -1,4 +1,4 @@
-"""Products with numbers in a row before matrix products: the file loads in onnxruntime as its users load it."""
+"""Several scalar products before a matrix product: the file loads in onnxruntime with default options."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from torch.nn import functional
 
 import convert
 from convert.graph import Graph
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import run_ort
 
 T = np.linspace(-2, 2, 64, dtype=np.float32).reshape(2, 4, 8)
 
 Chain = Callable[[Graph, ir.Value], tuple[ir.Value, ir.Value]]
 
-# The first product and the second, as a graph and in numpy's arithmetic. Each fails to load when written as it is.
+# The first product and the second, as a graph and in numpy's arithmetic. Written unchanged, each fails to load.
 CHAINS: dict[str, tuple[Chain, float, float]] = {
     "Mul, Mul": (lambda g, t: (w := g.Mul(t, 1.3), g.Mul(w, 0.35)), 1.3, 0.35),
     "Div, Mul": (lambda g, t: (w := g.Div(t, 1.3), g.Mul(w, 0.35)), 1 / 1.3, 0.35),
@@ -76,14 +76,14 @@ def test_attention_of_a_scaled_tensor_with_itself(opset: int, tmp_path: Path) ->
 
 
 def test_both_products_are_of_the_same_tensor(tmp_path: Path) -> None:
-    """Whether an onnxruntime shows it or not."""
+    """This holds whether or not the installed onnxruntime has the fault."""
     written(scaled(CHAINS["Mul, Mul"][0], True), tmp_path / "m.onnx")
     nodes = onnx.load(tmp_path / "m.onnx").graph.node
     assert [n.input[0] for n in nodes if n.op_type == "Mul"] == [nodes[0].output[0]] * 2
 
 
 def test_a_number_that_gives_dims_besides_stays(tmp_path: Path) -> None:
-    """A vector times [[1.3]] is a matrix."""
+    """A vector times [[1.3]] is a matrix, so this product must stay."""
     g = Graph()
     w = g.Mul(g.input("x", ir.DataType.FLOAT, [8]), np.float32([[1.3]]))
     q = g.Mul(w, 0.35)

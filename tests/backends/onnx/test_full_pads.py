@@ -1,4 +1,4 @@
-"""Pads of some dims behind a Transpose, which onnxruntime's own optimizer would break."""
+"""Pads of some dims after a Transpose, which onnxruntime's own optimizer would break."""
 
 from __future__ import annotations
 

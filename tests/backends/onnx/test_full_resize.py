@@ -1,4 +1,4 @@
-"""Resizes behind a Transpose, which onnxruntime's own optimizer would break: several, to one size."""
+"""Resizes after a Transpose, several of them to one size, which onnxruntime's own optimizer would break."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import convert
 
 
 class Pyramid(torch.nn.Module):
-    """As SegFormer's head: maps of several sizes, channels last, are brought to the size of the first."""
+    """As in SegFormer's head: channels-last maps of several sizes are resized to the size of the first."""
 
     def __init__(self, size: tuple[int, int] | None = None) -> None:
         super().__init__()
@@ -47,7 +47,9 @@ def test_several_resizes_to_one_size(tmp_path: Path, size: tuple[int, int] | Non
 def test_a_resize_that_tells_of_all_dims_is_kept_from_the_transpose_before(
     tmp_path: Path, computed: bool, scaled: bool
 ) -> None:
-    """The Transpose makes the resized dims those of rows and channels, which the kernel has no linear resize for."""
+    """After the Transpose, the resized dims are those of rows and channels, for which the kernel has no linear
+    resize.
+    """
     numbers = np.float32([1, 1, 2, 0.5]) if scaled else np.int64([2, 5, 10, 3])
     kind, rest = (helper.TensorProto.FLOAT, [""]) if scaled else (helper.TensorProto.INT64, ["", ""])
     nodes = [
@@ -70,7 +72,7 @@ def test_a_resize_that_tells_of_all_dims_is_kept_from_the_transpose_before(
 
 @pytest.mark.parametrize("given", ["sizes of the run", "scales of the run"])
 def test_a_resize_that_only_the_run_tells_of_is_kept_from_the_transpose_before(tmp_path: Path, given: str) -> None:
-    """`tests.suites.compose --source onnx --seed 12675`: the dims that stay are those of the run."""
+    """From `tests.suites.compose --source onnx --seed 12675`: which dims stay is known at run time only."""
     scaled = given.startswith("scales")
     kind, rest = (helper.TensorProto.FLOAT, [""]) if scaled else (helper.TensorProto.INT64, ["", ""])
     weight = np.random.default_rng(0).normal(size=(4, 1, 3, 3)).astype(np.float32)
@@ -105,7 +107,9 @@ DIMS = ((1, 1, 6, 4), (1, 3, 6, 4), (1, 6, 2, 4), (2, 1, 6, 4), (2, 3, 6, 4), (1
 @pytest.mark.parametrize("dims", [*DIMS[:2], *(pytest.param(d, marks=pytest.mark.slow) for d in DIMS[2:])])
 @pytest.mark.parametrize("mode", ["linear", "cubic", pytest.param("nearest", marks=pytest.mark.slow)])
 def test_a_resize_between_transposes(tmp_path: Path, mode: str, dims: tuple[int, ...], named: bool) -> None:
-    """Every order of dims, with ones among them: moving a dim of 1 is a Reshape to onnxruntime, and back."""
+    """Every order of dims, including dims of 1, because onnxruntime turns a move of a dim of 1 into a Reshape
+    and back.
+    """
     rng = np.random.default_rng(len(mode))
     for perm in PERMUTATIONS:
         back = [perm.index(i) for i in range(4)]
@@ -139,7 +143,7 @@ def _between_transposes(
 
 
 def test_two_resizes_of_one_value_and_one_of_a_resize(tmp_path: Path) -> None:
-    """What is put before each has a name of its own."""
+    """The nodes inserted before each Resize have different names."""
     text = """(float[b,1,1,3] x) => (float[b,1,2,8] y, float[b,1,3,12] z, float[b,1,6,24] u)
         <float[4] s = {1,1,2,2}, float[4] r = {1,1,3,3}, float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,1,2,3}> {
         t = Transpose <perm = [0,3,1,2]> (x) c = Conv (t, w) v = Transpose <perm = [0,2,3,1]> (c)

@@ -1,4 +1,4 @@
-"""What ONNX's shape inference is wrong about loads and runs in onnxruntime, with what depends on its dims behind it."""
+"""Nodes whose shapes ONNX infers wrongly load and run in onnxruntime, with nodes that depend on these shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx import helper
 import convert
 from tests.support.onnx_support import array, info, model
 
-# An operator, its inputs (with the dims that the model declares where they are others), and its attributes.
+# An operator, its inputs (with the dims that the model declares, if these differ), and its attributes.
 ROWS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "Einsum of a 1 that is first": ("Einsum", [(3, 1, 1, 7), (3, 1, 2, 7)], {"equation": "bhij,bhij->bihj"}),
     "Einsum of a 1 and an open dim": (

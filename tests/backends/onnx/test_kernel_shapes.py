@@ -1,4 +1,4 @@
-"""`kernel_shape` is always written, though ONNX lets a reader take it from the weight."""
+"""`kernel_shape` is always written, although ONNX lets a reader infer it from the weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX in 16, 8 and 4 bits: onnxruntime computes it, what does not stand it stays, and the verdict holds it to that."""
+"""ONNX in 16, 8 and 4 bits: onnxruntime runs and verifies it, and operators that would overflow stay in float32."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from onnx import TensorProto, helper
 
 import convert
 from convert.errors import UsageError
-from convert.options import Options
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, PASS
 from convert.parity.compare.narrow import NarrowOutput, compare_narrow
 from convert.reference.quantized import simulate
-from convert.report import Report
-from convert.runners.onnx import run_file
-from convert.runners.onnx_stored import storage_of
-from convert.verdict import FAIL, PASS
+from convert.request.options import Options
+from convert.runtimes.onnx import run_file
+from convert.runtimes.onnx_stored import storage_of
 from tests.support.onnx_support import array, info, model, read
 
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.Nod
 
 
 def dense() -> onnx.ModelProto:
-    """A matrix product, a sum and two activations, of weights that are worth being narrower."""
+    """A matrix product, a sum and two activations, with weights large enough to be narrowed."""
     nodes = [node("MatMul", "x w", "a"), node("Add", "a b", "c"), node("Relu", "c", "d"), node("Softmax", "d", "y")]
     return model(nodes, [info("x", ["n", 64])], [info("y", ["n", 48])], [array("w", W), array("b", W[0])])
 
@@ -60,7 +60,7 @@ def written(proto: onnx.ModelProto, path: Path, opset: int = 20, **options: Any)
 
 
 def dtypes_of(path: Path) -> dict[str, set[int]]:
-    """What each operator of a file takes, by the dtypes that ONNX infers."""
+    """Return the input dtypes of each operator of a file, as ONNX infers them."""
     proto = onnx.shape_inference.infer_shapes(onnx.load(path), strict_mode=True)
     known = {v.name: v.type.tensor_type.elem_type for v in (*proto.graph.value_info, *proto.graph.input)}
     known |= {v.name: v.data_type for v in proto.graph.initializer}
@@ -76,7 +76,7 @@ def one_input(nodes: list[onnx.NodeProto], *weights: onnx.TensorProto, shape: An
     return model(nodes, [info("x", list(shape))], [info("y", None)], weights)
 
 
-# What does not stand float16: the graph, a feed, what the note says and what it is in numpy.
+# Nodes that float16 cannot compute: the graph, an input set, the words of the note, and the result of numpy.
 POSITIONS = np.linspace(0, 5000, 64, dtype=np.float32)[None]
 STAYING = {
     "overflow": (
@@ -120,7 +120,9 @@ def test_what_float16_does_not_stand_stays_in_float32(name: str, tmp_path: Path)
 def test_positions_are_computed_in_float32_however_short_the_inputs_are_that_are_tried(
     dtype: str, tmp_path: Path
 ) -> None:
-    """The angles of rotary embeddings, and the buckets of relative positions; of neither is a mistake seen early on."""
+    """This concerns the angles of rotary embeddings and the buckets of relative positions, whose errors do not show at
+    early positions.
+    """
     nodes = [
         node("Cast", "p", "a", to=TensorProto.FLOAT), node("Unsqueeze", "a last", "b"), node("MatMul", "b f", "c"),
         node("Cos", "c", "d"), node("Mul", "x d", "e"),
@@ -138,7 +140,7 @@ def test_positions_are_computed_in_float32_however_short_the_inputs_are_that_are
     got = run_file(path, [{"x": x, "p": positions}])[0]["y"].astype(np.float64)
     buckets = (np.log(positions.astype(np.float32)) * np.float32(4)).astype(np.int64)
     wanted = np.cos(positions[:, None] * frequencies.astype(np.float64)) + table[buckets]
-    # A unit in the last place at 8, of 11 and of 8 bits; angles of 4,096 are 2.4e-4 off in float32.
+    # A unit in the last place at 8, with 11 and with 8 bits; angles of 4,096 are 2.4e-4 off in float32.
     np.testing.assert_allclose(got, wanted, atol=8e-3 if dtype == "float16" else 6.4e-2)
 
 
@@ -165,7 +167,7 @@ def test_an_output_beyond_float16_stays_float32(tmp_path: Path) -> None:
 
 
 def test_branches_and_inputs_that_are_float32_by_definition_are_fed_float32(tmp_path: Path) -> None:
-    """An If whose branches read a narrow value, and a Resize, whose scales are float32 in whatever dtype it is."""
+    """An If whose branches read a narrow value, and a Resize, whose scales are float32 for every dtype."""
     taken = helper.make_graph([node("Neg", "a", "t")], "t", [], [info("t", None)])
     other = helper.make_graph([node("Exp", "a", "e")], "e", [], [info("e", None)])
     nodes = [
@@ -190,7 +192,7 @@ def test_bfloat16_stores_weights_and_names_the_kernels_that_lack(tmp_path: Path)
     assert storage_of(path) == "bfloat16"
     got = run_file(path, [{"x": X}])[0]["y"]
     assert got.dtype == np.float32
-    stored = W.astype(ml_dtypes.bfloat16).astype(np.float64)  # of the bias, which is small, nothing would be saved
+    stored = W.astype(ml_dtypes.bfloat16).astype(np.float64)  # the bias is small, so narrowing it would save nothing
     hidden = np.exp(np.maximum(X.astype(np.float64) @ stored + W[0].astype(np.float64), 0))
     np.testing.assert_allclose(got, hidden / hidden.sum(-1, keepdims=True), rtol=1e-5)
 
@@ -207,7 +209,7 @@ WAYS = {
 
 @pytest.mark.parametrize("stored", WAYS)
 def test_the_verdict_takes_what_the_bits_do_and_no_more(stored: str, tmp_path: Path) -> None:
-    """The file as written passes, one with other weights (a tenth more, or twice that in 4 bits) does not."""
+    """The file as written passes; one with other weights (10 % more, or 20 % more in 4 bits) fails."""
     make, options = WAYS[stored]
     proto = make()
     path, _ = written(proto, tmp_path / "m.onnx", **options)

@@ -1,4 +1,4 @@
-"""Opsets that are newer than the shared graph's: the same nodes, under the number that was asked for."""
+"""Opsets newer than the shared graph's: the same nodes, with the requested opset number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opsets 7 and 8 are written as the readers of their time take them, and mean the same to those of today."""
+"""Opsets 7 and 8 are written in a form that old readers accept and today's readers understand in the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.run_targets import assert_close
 
 
 class Branch(nn.Module):
-    """Weights inside of branches, of both kinds: shared and their own."""
+    """Weights inside branches: shared ones, and ones of a single branch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Branch(nn.Module):
 
 
 class Function(nn.Module):
-    """The first of what a function makes, as a module."""
+    """A module that returns the first result of a function."""
 
     def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def no_pads(proto: onnx.ModelProto) -> bool:
 
 
 def one_axis(proto: onnx.ModelProto) -> bool:
-    """And no end that a reader could hold against another tensor's size."""
+    """Assert that each Slice has one axis, and no end that a reader could compare with another tensor's size."""
     found = [attributes(n) for n in nodes_of(proto, "Slice")]
     return bool(found) and all(len(a["axes"]) == 1 and not 0 < a["ends"][0] < 2**31 - 1 for a in found)
 
@@ -107,7 +107,7 @@ ROWS: dict[str, tuple[nn.Module, tuple[int, ...], str, tuple[int, ...], Callable
 @pytest.mark.parametrize("opset", [7, 8])
 @pytest.mark.parametrize("row", ROWS)
 def test_forms(row: str, opset: int, tmp_path: Path) -> None:
-    """The form is there at its opsets, nothing of it later, and onnxruntime computes PyTorch's numbers from it."""
+    """The form is written at its opsets only, and onnxruntime computes PyTorch's numbers from it."""
     module, shape, spec, opsets, holds = ROWS[row]
     torch.manual_seed(3)
     for parameter in module.parameters():
@@ -131,7 +131,7 @@ def test_forms(row: str, opset: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("opset", "version"), [(7, 3), (8, 3), (9, 4)])
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_weights_are_inputs_before_ir_version_4(opset: int, version: int, in_memory: bool, tmp_path: Path) -> None:
-    """Large and small ones, those of branches too, after the inputs of the model, with their types and sizes."""
+    """Weights of every size, including those of branches, follow the inputs of the model, with types and shapes."""
     module = nn.Sequential(nn.Linear(4, 2000), nn.ReLU(), nn.Linear(2000, 4), Branch()).eval()
     if in_memory:
         proto = convert.to_onnx(module, "float32[batch,4]", opset=opset)
@@ -164,7 +164,7 @@ def test_a_file_of_ir_version_3_is_read_with_its_own_inputs(tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("opset", [7, 9, 11, 13, 17, 20, 23])
 def test_nothing_is_written_that_nobody_reads(opset: int) -> None:
-    """Axes and sizes become attributes in older opsets: what held them goes."""
+    """Axes and sizes become attributes in older opsets, and the constants that held them are removed."""
 
     class Axes(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

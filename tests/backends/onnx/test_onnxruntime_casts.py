@@ -15,8 +15,8 @@ from convert.backends.onnx.lower import lower
 from convert.backends.onnx.onnxruntime_casts import KERNELS, SINCE
 from onnx import helper
 
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import info, model, read, session
 
 RUNTIME = tuple(int(n) for n in onnxruntime.__version__.split(".")[:2])
@@ -84,7 +84,7 @@ def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_pa
     proto = model([node], inputs, [out], opset=20)
     if SINCE.get((operator, dtype), (99,)) > RUNTIME:
         with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
-            session(proto)  # the row is needed
+            session(proto)  # this row is needed
     else:
         session(proto)
     backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(extra={"opset": 20}), Report("test"))
@@ -94,7 +94,7 @@ def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_pa
 
 
 def test_a_sum_of_32_bits_runs_over(tmp_path: Path) -> None:
-    """onnxruntime's stops at the largest number; what was a few bits before needs no casts."""
+    """onnxruntime's sum saturates, so it needs casts; sums of narrower integers need none."""
     large = np.array([[2**31 - 1, 2**31 - 1, 5], [-(2**31), -7, 1]], np.int32)
     nodes = [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0),
              helper.make_node("Cast", ["b"], ["n"], to=onnx.TensorProto.INT32),
@@ -122,7 +122,7 @@ def test_a_sum_of_many_16_bits_runs_over(dims: list[Any], tmp_path: Path) -> Non
 
 
 def test_a_clone_that_is_lowered_leaves_the_model_as_it_was() -> None:
-    """`check` lowers a clone before the model itself is written: they may not share the types that are changed."""
+    """`check` lowers a clone before the model itself is written, so the two must not share types that are changed."""
     node = helper.make_node("Max", ["a", "b"], ["y"])
     ends = [info(name, [3], onnx.TensorProto.INT16) for name in "aby"]
     shared = read(model([node], ends[:2], ends[2:]))

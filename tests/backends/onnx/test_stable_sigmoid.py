@@ -11,8 +11,8 @@ import pytest
 from convert.backends import onnx as backend
 
 from convert.graph import Graph
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import run_ort
 
 X = np.linspace(-30, 30, 240, dtype=np.float32).reshape(-1, 4)
@@ -40,7 +40,7 @@ def test_small_probabilities_keep_their_digits(end: str, tmp_path: Path) -> None
     (got,) = run_ort(tmp_path / "m.onnx", {"x": X})
     exact = sigmoid(X)
     exact = {"": exact, "ReduceMean": exact.mean(1, keepdims=True), "Log": np.log(exact), "Transpose": exact.T}[end]
-    # Log of what is nearly one is off by a rounding of one.
+    # Log of a number close to 1 has an error of one rounding of 1.
     np.testing.assert_allclose(got, exact, rtol=3 * 2.0**-24 * 4, atol=2.0**-23 if end == "Log" else 0)
 
 

@@ -1,4 +1,4 @@
-"""Rows of strings are gathered whole by onnxruntime, whose Gather loses all but the first string of each."""
+"""onnxruntime gathers whole rows of strings; its own Gather loses all but the first string of each row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from convert.backends import onnx as backend
 from onnx import TensorProto, helper
 
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import info, model, read, session
 
 WORDS = np.array([f"word {i}" for i in range(24)], object).reshape(2, 3, 4)

@@ -1,4 +1,4 @@
-"""Inputs and outputs whose number of dims is not known: written without a shape, and right for every rank."""
+"""Inputs and outputs of unknown rank are written without a shape, and are right for every rank."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from convert.backends import onnx as backend
 import convert
 from convert.errors import UnknownRank
 from convert.graph import Graph
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import model
 
 

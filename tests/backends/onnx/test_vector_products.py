@@ -1,4 +1,4 @@
-"""Products of transposed matrices by vectors, of which onnxruntime's own optimizer makes other numbers."""
+"""Products of transposed matrices with vectors, for which onnxruntime's own optimizer gives wrong numbers."""
 
 from __future__ import annotations
 

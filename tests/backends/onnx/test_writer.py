@@ -1,4 +1,4 @@
-"""The ONNX backend: every opset that it writes computes the same in onnxruntime, with weights inside or beside."""
+"""The ONNX backend: every opset that it writes computes the same in onnxruntime, with internal or external weights."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from convert.errors import Unsupported, UsageError
 from convert.graph import Graph
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import array, assert_same, data_of, info, model, node_tests, read, run_ort, session
 
 OPSETS = (7, 9, 11, 13, 17, 20, 23, 25, 26)
@@ -36,7 +36,9 @@ def written(proto: Any, path: Path, opset: int = 20) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("opset", [n if n in (11, 23) else pytest.param(n, marks=pytest.mark.long) for n in OPSETS])
 def test_node_tests_compute_the_same(opset: int, tmp_path: Path) -> None:
-    """Every seventh of ONNX's node tests, lifted and lowered: the same numbers, or an Unsupported with the operator."""
+    """Every seventh of ONNX's node tests is lifted and lowered: it gives the same numbers, or an Unsupported with the
+    operator.
+    """
     ran = refused = 0
     for name in sorted(node_tests())[::7]:
         case = node_tests()[name]
@@ -45,7 +47,7 @@ def test_node_tests_compute_the_same(opset: int, tmp_path: Path) -> None:
             original = session(case.model)
             feeds = dict(zip([i.name for i in original.get_inputs()], inputs, strict=True))
             wanted = original.run(None, feeds)
-        except Exception:  # onnxruntime does not run this test at all
+        except Exception:  # onnxruntime does not run this node test itself
             continue
         try:
             path = written(case.model, tmp_path / "m.onnx", opset)
@@ -61,22 +63,22 @@ def test_node_tests_compute_the_same(opset: int, tmp_path: Path) -> None:
                 (o.name, o.type) for o in original.get_outputs()
             ], name
             found = after.run(None, feeds)
-        except NoKernel:  # of so old an operator
+        except NoKernel:  # the operator is too old
             found = run_evaluator(path, feeds)
         for got, expected in zip(found, wanted, strict=True):
             assert_same(got, expected, 1e-4)
         ran += 1
-    # Most of what onnxruntime runs is expressible; the share grows with the opset.
+    # Most tests that onnxruntime runs can be expressed; the share grows with the opset.
     assert ran >= {7: 85, 9: 105, 11: 110, 13: 125, 17: 135, 20: 160, 23: 160, 25: 160, 26: 160}[opset], (ran, refused)
 
 
 def run_evaluator(path: Path, feeds: dict[str, Any]) -> Any:
-    """ONNX's own, for dtypes that onnxruntime has no kernels for."""
+    """Run ONNX's own evaluator, for dtypes that onnxruntime has no kernels for."""
     return ReferenceEvaluator(str(path)).run(None, feeds)
 
 
 def grid(dtype: Any) -> np.ndarray:
-    """Numbers of both signs between the smallest and the largest, zeros, infinities, NaN."""
+    """Return numbers of both signs between the smallest and the largest, zeros, infinities, and NaN."""
     ends = ml_dtypes.finfo(dtype)
     small, normal, large = (float(v) for v in (ends.smallest_subnormal, ends.smallest_normal, ends.max))
     numbers = [0, small, 3 * small, normal, 0.1, 0.5, 1, 1.5, 3, 7.7, 100.25, large / 3, large, np.inf]
@@ -91,7 +93,7 @@ def grid(dtype: Any) -> np.ndarray:
     ],
 )
 def test_the_remainder_of_opset_28(dtype: Any, opset: int, run: Any, tmp_path: Path) -> None:
-    """Mod of floating numbers with the divisor's sign: NumPy's to the last bit, the sign of zero too."""
+    """Mod of floating numbers with the divisor's sign equals NumPy's to the last bit, including the sign of zero."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     x, y = grid(dtype)[:, None].copy(), grid(dtype)[None].copy()
     node = helper.make_node("Mod", ["x", "y"], ["z"])
@@ -112,7 +114,7 @@ def test_the_remainder_of_opset_28(dtype: Any, opset: int, run: Any, tmp_path: P
 @pytest.mark.parametrize("keys", [1, 4])
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_])
 def test_a_mask_of_opset_24_may_lack_keys(dtype: Any, keys: int, opset: int, tmp_path: Path) -> None:
-    """The last keys, which no query sees then."""
+    """The last keys may be missing in the mask; no query sees them then."""
     rng = np.random.default_rng(0)
     feeds = {n: rng.normal(size=(1, 2, m, 8)).astype(np.float32) for n, m in (("q", 3), ("k", 6), ("v", 6))}
     feeds["m"] = (rng.normal(size=(3, keys)) + 1).astype(dtype)
@@ -134,7 +136,7 @@ def test_a_dtype_that_an_opset_does_not_give_is_named(tmp_path: Path) -> None:
 
 
 def network() -> onnx.ModelProto:
-    """Operators that every lowering has to take apart: LayerNormalization, Gelu, reductions, Split, Pad, Softmax."""
+    """Return a network of operators that older opsets need written out: LayerNormalization, Gelu, Split, …"""
     rng = np.random.default_rng(0)
     nodes = [
         helper.make_node("LayerNormalization", ["x", "scale", "shift"], ["a"], axis=-1, epsilon=1e-6),
@@ -315,16 +317,16 @@ def test_a_large_weight_in_a_subgraph_moves_out(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_three_gigabytes_take_little_memory(tmp_path: Path) -> None:
-    """A 3 GB model of zeros (sparse files): read and written with external data, never held in memory."""
+    """A 3 GB model of zeros (sparse files) is read and written with external data, and never held in memory."""
     program = """
 import resource, sys, numpy as np, onnx
 from pathlib import Path
 from onnx import helper
 from convert.backends import onnx as backend
 from convert.frontends import onnx as frontend
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.outcome.report import Report
+from convert.request.source import Source
 folder = Path(sys.argv[1])
 with open(folder / "w.bin", "wb") as stream:
     stream.truncate(3 << 30)
@@ -347,13 +349,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     grown = int(subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, capture_output=True).stdout)
     assert (tmp_path / "out.onnx.data").stat().st_size == 3 << 30
-    # One tensor of 256 MB at a time, mapped and as bytes.
+    # One tensor of 256 MB at a time, memory-mapped and as bytes.
     assert grown < 1200 * 1024, f"{grown} kB"
     assert resource.RLIMIT_AS
 
 
 def test_weights_that_only_a_removed_node_reads_are_left_out() -> None:
-    """onnxruntime warns of them: TensorArrays of TensorFlow left some beside their loops."""
+    """onnxruntime warns of unused weights; TensorFlow's TensorArrays left some beside their loops."""
     from convert.backends.onnx.lower import drop_unused_weights
 
     x, w = ir.Value(name="x"), ir.Value(name="w", const_value=ir.tensor(np.ones(2, np.float32)))

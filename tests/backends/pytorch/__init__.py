@@ -1,1 +1,1 @@
-"""The PyTorch backend, held to ONNX Runtime and ONNX's own evaluator."""
+"""The PyTorch backend, compared with ONNX Runtime and ONNX's own evaluator."""

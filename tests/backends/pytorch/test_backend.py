@@ -1,4 +1,4 @@
-"""Exported programs as a whole: names, layout, dynamic dims, weights that train, what is refused."""
+"""Whole exported programs: names, layout, dynamic dims, trainable weights, refusals."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert.errors import Unsupported
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 def model_of(nodes: list, inputs: dict, outputs: list[str], weights: dict[str, np.ndarray]) -> onnx.ModelProto:
-    """A model of float32 inputs with these dims."""
+    """Return a model of float32 inputs with these dims."""
     tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()]
     made = [onnx.ValueInfoProto(name=name) for name in outputs]
@@ -34,7 +34,7 @@ def model_of(nodes: list, inputs: dict, outputs: list[str], weights: dict[str, n
 
 
 def perceptron() -> onnx.ModelProto:
-    """Two dense layers; the name of the input is in upper case, as torch.export writes none."""
+    """Two dense layers; the input has an upper-case name, which torch.export does not write itself."""
     rng = np.random.default_rng(0)
     weights = {
         "body.0.weight": rng.normal(size=(4, 8)).astype(np.float32),
@@ -51,7 +51,7 @@ def perceptron() -> onnx.ModelProto:
 
 
 def loaded(model: onnx.ModelProto, folder: Path, **options: object) -> torch.export.ExportedProgram:
-    """The model, written without a verification and loaded by PyTorch."""
+    """Return the model, written without a verification and loaded by PyTorch."""
     report = convert.convert(model, "torch", folder / "model.pt2", verify=False, **options)  # type: ignore[arg-type]
     assert report.renamed == {"inputs": {}, "outputs": {}}
     return torch.export.load(folder / "model.pt2")
@@ -135,7 +135,7 @@ def test_a_channels_last_network_keeps_transposes_at_its_boundary(tmp_path: Path
 
 
 def test_a_batch_of_one_is_a_batch(tmp_path: Path) -> None:
-    """Which kernel PyTorch would take for a convolution is no condition on what a program takes."""
+    """A program must not depend on the kernel that PyTorch would choose for a convolution."""
     nodes = [
         helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
         helper.make_node("Conv", ["t", "w"], ["a"]),
@@ -160,7 +160,7 @@ def test_a_clip_between_constants_is_one_pass(tmp_path: Path) -> None:
 def test_a_bound_that_a_clip_is_not_given_is_the_largest_number(
     given: tuple[str, ...], constant: bool, tmp_path: Path
 ) -> None:
-    """As in onnxruntime; onnx's own evaluator lets infinities pass."""
+    """The missing bound acts as in onnxruntime; onnx's own evaluator keeps infinities."""
     model = model_of([helper.make_node("Clip", ["x", *given], ["y"])], {"x": ["n"]}, ["y"], {})
     ends = {"low": np.array(-2, np.float32), "high": np.array(2, np.float32)}
     for name in filter(None, given):
@@ -178,7 +178,7 @@ def test_a_bound_that_a_clip_is_not_given_is_the_largest_number(
 @pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_a_batch_of_one_is_a_batch_where_channels_are_sliced(operator: str, dims: int, tmp_path: Path) -> None:
-    """A slice lies in one piece only if the batch is one: no condition of a convolution along any number of dims."""
+    """A slice is contiguous for batch size 1 only; a convolution of any rank must not require that."""
     nodes = [
         helper.make_node("Slice", ["x", "zero", "three", "one"], ["a"]),
         helper.make_node(operator, ["a", "w"], ["y"]),
@@ -195,7 +195,9 @@ def test_a_batch_of_one_is_a_batch_where_channels_are_sliced(operator: str, dims
 
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
 def test_a_batch_of_one_is_a_batch_where_scores_are_turned(operator: str, tmp_path: Path) -> None:
-    """What is turned lies in one piece for a batch of one only, which PyTorch asks for the layout of the result."""
+    """PyTorch derives the result's layout from the input, and a transposed input is contiguous for batch size 1
+    only.
+    """
     nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node(operator, ["t"], ["y"])]
     model = model_of(nodes, {"x": ["batch", 3]}, ["y"], {})
     program = loaded(model, tmp_path)
@@ -255,7 +257,7 @@ def test_the_file_tells_nothing_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_a_dim_that_capture_fixes_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nobody reads a note where a program then takes one size only."""
+    """A note would not be enough, because nobody reads it and the program takes one size only."""
 
     def export(module: torch.nn.Module, examples: Any, dynamic: Any) -> Any:
         if next(iter(dynamic[0].values())) is torch.export.Dim.DYNAMIC:
@@ -285,7 +287,9 @@ def test_a_slice_of_a_size_that_is_not_known(start: int, end: int, step: int) ->
 
 
 def test_a_difference_of_sizes_may_be_negative() -> None:
-    """Quotients of it are rounded to zero, and it may be -1; pads of it are sizes in any order that a graph has."""
+    """Quotients of such a difference round towards zero, and it may be -1; pads computed from it are sizes in any
+    order.
+    """
     constants = {"five": 5, "two": 2, "less": -2, "one": -1, "seven": [7], "nothing": [0], "rest": [[0, 0]]}
     constants |= {"pair": [1, 2], "flat": [-1]}
     graph = """g (float[n, 2] x) => (int64 half, int64 other, bool same, float[m, 2] padded) {
@@ -356,7 +360,7 @@ def test_a_trained_network_of_keras_reads_digits_as_well(tmp_path: Path) -> None
 
 
 def test_sizes_that_are_not_known_and_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """Dims of two names are never the same to PyTorch: a refusal, and no defect."""
+    """To PyTorch, dims of two names are never equal: this must be a refusal, not a defect."""
     graph = "g (float[n, 4] x, float[m, 4] z) => (float[k, 4] y) { y = Add(x, z) }"
     text = f'<ir_version: 10, opset_import: ["" : 20]> {graph}'
     with pytest.raises(Unsupported, match="sizes that are not known") as refused:
@@ -365,7 +369,7 @@ def test_sizes_that_are_not_known_and_do_not_fit_are_refused(tmp_path: Path) -> 
 
 
 def test_a_note_says_what_the_kernel_of_gelu_makes_of_infinities(tmp_path: Path) -> None:
-    """PyTorch 2.13 gives NaN for +∞, which a verification does not hold against the artefact."""
+    """PyTorch 2.13 gives NaN for +∞; a verification does not count this against the artefact."""
     graph = "g (float[n, 16] x) => (float[n, 16] y) { y = Gelu(x) }"
     text = f'<ir_version: 10, opset_import: ["" : 20]> {graph}'
     report = convert.convert(onnx.parser.parse_model(text), "torch", tmp_path / "m.pt2")
@@ -373,13 +377,13 @@ def test_a_note_says_what_the_kernel_of_gelu_makes_of_infinities(tmp_path: Path)
     assert report.verdict.status == "PASS"
     assert any(note.code == "special-values" and "Gelu" in note.operators for note in report.notes)
     assert any(note.code == "kernel-numbers" and "Gelu" in note.operators for note in report.notes)
-    # Of a source that is the floor, which the verdict measures.
+    # In a source this difference is part of the rounding error, which the verdict measures.
     back = convert.convert(tmp_path / "m.pt2", "onnx", tmp_path / "m.onnx")
     assert [note for note in back.notes if "Gelu" in note] == ["special values: Gelu: PyTorch's kernel makes NaN of +∞"]
 
 
 def test_parts_that_no_number_picks_and_axes_of_which_there_are_none() -> None:
-    """Each index of depth 0 picks all of x, of its batch; onnxruntime squeezes as without axes."""
+    """Each index of depth 0 selects all of x, within its batch; without axes, onnxruntime squeezes all dims of 1."""
     graph = """g (float[2, 3] x, float[1, 2, 1] z) => (float[4, 2, 3] y, float[2, 5, 3] of_batch, float[2] flat) {
         y = GatherND(x, none)
         of_batch = GatherND<batch_dims = 1>(x, of_none)

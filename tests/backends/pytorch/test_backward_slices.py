@@ -1,4 +1,4 @@
-"""Slices backwards of a dim of any size are those of onnxruntime, and of sizes that PyTorch reasons about."""
+"""Backward slices of a dim of any size give onnxruntime's results, and sizes that PyTorch can reason about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convert.backends.pytorch.dtypes import tensor_from
 from convert.backends.pytorch.writer.exported import export_model
 
 LEAST, MOST = -(2**63), 2**63 - 1
-# No end is the largest integer: onnxruntime goes to the first element there, the specification to the last.
+# Without an end, the end is the largest integer: onnxruntime goes to the first element, the specification to the last.
 PLACES = (LEAST, -4, -2, -1, 0, 1, 3)
 
 
@@ -29,7 +29,7 @@ def test_any_start_and_end(step: int) -> None:
     proto = onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 21]> graph ' + text)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     exported = export_model(ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
-    assert "item" not in exported.graph_module.code  # a size that only the run tells fits no other
+    assert "item" not in exported.graph_module.code  # a size that is known at run time only equals no other
     program = exported.module()
     for n in (1, 2, 3, 5, 8):
         x = np.arange(2 * n, dtype=np.float32).reshape(2, n)
@@ -39,7 +39,7 @@ def test_any_start_and_end(step: int) -> None:
 
 
 def test_a_floored_rest_is_a_size() -> None:
-    """As of (n // 2) * 2, which a frontend writes as n - n % 2: a shape of it is no data."""
+    """An example is (n // 2) * 2, which a frontend writes as n - n % 2. The size does not depend on data."""
     text = """(float[n] x) => (float[2, m] y) <int64 two = {2}, int64[1] first = {0}, int64[1] twos = {2}> {
         n = Shape (x) r = Mod (n, two) e = Sub (n, r) h = Div (e, two)
         s = Slice (x, first, e) d = Concat <axis = 0> (twos, h) y = Reshape (s, d) }"""
@@ -54,6 +54,6 @@ def test_a_floored_rest_is_a_size() -> None:
 
 
 def test_a_constant_may_go_backwards_in_memory() -> None:
-    """As one that is folded from a flip; of a dim of one, numpy calls it contiguous."""
+    """This is the case for a constant folded from a flip. For a dim of 1, numpy calls such an array contiguous."""
     for array in (np.ones((3, 1, 2))[:, ::-1], np.arange(6.0).reshape(2, 3)[:, ::-1]):
         np.testing.assert_array_equal(tensor_from(array).numpy(), array)

@@ -1,4 +1,4 @@
-"""What a file can make PyTorch's capture do without end."""
+"""Files that would keep PyTorch's capture busy forever."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STEPS = {
 @pytest.mark.parametrize("steps", [3, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", STEPS)
 def test_sizes_that_grow_without_end(name: str, steps: int, target: str, tmp_path: Path) -> None:
-    """Beyond 64 bits they run over, as in onnxruntime; of twelve quotients PyTorch reasoned for good."""
+    """Beyond 64 bits the sizes wrap around, as in onnxruntime. PyTorch would reason about twelve quotients forever."""
     told = [re.sub(r"\b[mds]\b", rf"\g<0>{i}", STEPS[name]).replace("t =", f"s{i + 1} =") for i in range(steps)]
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 20]> g (float[n, 4] x) => (int64[2] y) '

@@ -1,4 +1,4 @@
-"""Readable code: what it is built of, and that it computes what the source does where nothing of ours is installed."""
+"""Readable code: its layers and classes, and that it computes the source's results without this project."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Blocks of two widths, each a class of its own in the source."""
+    """Blocks of two widths; each is a class of its own in the source."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class EncoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Layers in a list, each with the mask; the head has the weights of the embedding."""
+    """Layers in a list, all called with the mask; the head shares the weights of the embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ LOOP = {"x": normal(2, 3), "rounds": np.array(3), "flag": np.array(True)}
 
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, dict[str, Any], dict[str, Any]]]:
-    """Each network's folder, what its source computes, and what the code does in a process that lacks convert."""
+    """Return each network's folder, the source's outputs, and the outputs of the code in a process without convert."""
     root, wanted = tmp_path_factory.mktemp("code"), {}
 
     def written(name: str, source: Any, feed: dict[str, np.ndarray], found: dict[str, Any], **options: Any) -> None:
@@ -224,7 +224,7 @@ def code_of(folder: Path) -> str:
 
 
 def classes_of(code: str) -> dict[str, int]:
-    """How often each class of the code is made, as its text says; the docstring makes the model."""
+    """Return how often the code's text constructs each class; the docstring constructs the model."""
     names = re.findall(r"^class (\w+)", code, re.MULTILINE)
     assert len(names) == len(set(names))
     return {name: len(re.findall(rf"\b{name}\(", code)) - 1 for name in names}
@@ -302,7 +302,7 @@ CALLED = re.compile(
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_is_no_code(name: str, tmp_path: Path) -> None:
-    """What a model file calls its weights, nodes and ends stands in the code as an identifier or between quotes."""
+    """Names of weights, nodes, inputs and outputs appear in the code only as identifiers or in quotes."""
     weights = {f"{name}/{name}": np.ones((4, 2), np.float32), f"{name}b": np.ones((5,), np.int64)}
     nodes = [
         helper.make_node("MatMul", [name, f"{name}/{name}"], [f"{name}1"], name=f"/{name}/MatMul"),
@@ -382,7 +382,7 @@ def test_a_network_is_verified(source: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("row", params(ROWS[::2]))
 def test_operator(row: Case) -> None:
-    shared = ir.from_proto(row_model(row, STATIC))  # every second row of the backend
+    shared = ir.from_proto(row_model(row, STATIC))  # every second row of the backend's table
     legalize(shared)
     check(shared)
     if row.operator == "TfIdfVectorizer":

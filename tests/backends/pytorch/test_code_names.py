@@ -1,4 +1,4 @@
-"""Names that are no modules a program could have: of any depth, and of digits that are no numbers."""
+"""Names that no program's modules could have: of any depth, and of digits that are no numbers."""
 
 from __future__ import annotations
 

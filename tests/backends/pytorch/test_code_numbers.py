@@ -1,4 +1,4 @@
-"""Numbers in code are those of the graph: of float32 with the fewest digits that tell them, of float64 with all."""
+"""Numbers in code equal the graph's: float32 with the fewest digits that identify them, float64 with all digits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 
 import convert
 
-TENTH = float(np.float32(0.1))  # which in float64 is not 0.1
+TENTH = float(np.float32(0.1))  # in float64 this is not 0.1
 
 
 def network(dtype: type) -> onnx.ModelProto:
-    """Scalars, a small tensor that is no weight, and the epsilon of a norm, none of which is a number of few digits."""
+    """Return a network with scalars, a small constant and the epsilon of a norm, all of which need many digits."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     numbers = {"c": TENTH, "v": [TENTH, 0.7, -TENTH], "s": [1.0, 2.0, 3.0], "o": [TENTH, 0.0, 1.0], "low": -TENTH}
     weights = [onnx.numpy_helper.from_array(np.array(n, dtype), name) for name, n in numbers.items()]
@@ -36,7 +36,7 @@ def network(dtype: type) -> onnx.ModelProto:
 
 
 def loaded_code(folder: Path) -> torch.nn.Module:
-    """The network of a folder of code, with its weights."""
+    """Return the network in a folder of code, with its weights."""
     spec = importlib.util.spec_from_file_location("numbers_in_code", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None
@@ -62,7 +62,7 @@ def test_numbers_are_those_of_the_graph(dtype: type, bound: float, tmp_path: Pat
 
 
 def test_a_weight_that_is_an_output_is_a_copy(tmp_path: Path) -> None:
-    """Who writes to what was returned does not write to the weight."""
+    """A caller who writes to an output must not change the weight."""
     x, y, w = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [3]) for n in "xyw")
     weight = onnx.numpy_helper.from_array(np.array([1.5, -2, 3], np.float32), "w")
     graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "ends", [x], [y, w], [weight])

@@ -1,4 +1,4 @@
-"""Dims that have one name: equal in the program where the graph needs it, free where it does not."""
+"""Dims of one name are equal in the program if the graph requires it, and independent if not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numbers(*shape: int) -> np.ndarray:
 
 
 def test_caches_of_one_length() -> None:
-    """PyTorch takes their lengths for two, which do not fit into one product."""
+    """PyTorch treats their lengths as different, so that they would not fit into one product."""
     proto = onnx.parser.parse_model(CACHES)
     program = export_model(ir.from_proto(proto)).module()
     session = onnxruntime.InferenceSession(proto.SerializeToString())

@@ -1,4 +1,4 @@
-"""How a program is written for speed, and that neither results nor gradients are other ones for it."""
+"""Programs are written for speed without a change of results or gradients."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_what_is_written_over_what(name: str, tmp_path: Path) -> None:
 
 
 def test_a_program_says_nothing_of_a_device(tmp_path: Path) -> None:
-    """torch.export asserts dtype and device of all that a rule casts, which here has its dtype."""
+    """torch.export asserts dtype and device of every cast tensor; here the tensor has the dtype already."""
     nodes = [CONV, node("BatchNormalization", "c scale shift mean var", "y")]
     model = model_of(nodes, {"x": ["n", 4, 5, 5]}, ["y"], {"w": WIDE, **ONES})
     convert.convert(model, "torch", tmp_path / "m.pt2", verify=False)

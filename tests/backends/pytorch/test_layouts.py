@@ -1,4 +1,4 @@
-"""Convolutions that oneDNN gets wrong where channels lie last in memory: what they read lies as its shape says."""
+"""Convolutions that oneDNN computes wrongly for channels-last memory get contiguous inputs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_what_is_read_lies_as_its_shape_says(name: str) -> None:
-    """`tests.suites.compose --source pytorch --seed 48519`, `--source onnx --seed 48880`: any number, and a crash.
+    """PyTorch 2.13 returned arbitrary numbers, and crashed; this processor may have other kernels.
 
-    PyTorch 2.13; the processor at hand may have other kernels.
+    From `tests.suites.compose --source pytorch --seed 48519` and `--source onnx --seed 48880`.
     """
     kernel, attributes, shape = FORMS[name]
     nodes = [

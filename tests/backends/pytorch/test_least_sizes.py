@@ -1,4 +1,4 @@
-"""Rules that tell a case by its sizes: no program may be for batches beyond 1 because of the question."""
+"""Rules that distinguish cases by sizes must not exclude batches of one from the program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_batch_of_one_is_taken(name: str) -> None:
 
 
 def test_a_group_of_one_value_in_code() -> None:
-    """nn.GroupNorm refuses it, in a batch of one."""
+    """nn.GroupNorm refuses this for a batch of one."""
     text, state = code_of(ir.from_proto(onnx.parser.parse_model(HEAD + GRAPHS["one value to a group"])))
     module: dict = {}
     exec(text, module)
@@ -51,7 +51,7 @@ def test_a_group_of_one_value_in_code() -> None:
 
 
 def test_a_squeeze_of_whatever_is_one() -> None:
-    """onnxruntime gives another rank for a batch of one; a program has one rank."""
+    """onnxruntime gives another rank for a batch of one, while a program has one rank."""
     proto = onnx.parser.parse_model(HEAD + "(float[b, 1, 3] x) => (float[b, 3] y) { y = Squeeze (x) }")
     with pytest.raises(Unsupported, match="Squeeze: no axes, of dims that only the run tells"):
         export_model(ir.from_proto(proto))
@@ -74,7 +74,7 @@ def test_a_group_norm_of_maps_of_one_place() -> None:
 
 
 def test_a_rest_beside_nothing_is_refused() -> None:
-    """ONNX Runtime does not take it either; PyTorch divided by zero."""
+    """ONNX Runtime rejects this too; PyTorch would divide by zero."""
     text = """(float[4, 3] x) => (float[m, n] y) <int64[1] two = {2}, int64[2] shape = {0, -1}> {
         nothing = Slice (x, two, two) y = Reshape (nothing, shape)
     }"""

@@ -21,7 +21,9 @@ SIZES = [(1, 1), (2, 3), (7, 4)]
 
 def layer(operator: str, gates: int, directions: int = 1, peepholes: bool = False, lengths: bool = False,
           states: bool = False, **attributes: Any):  # fmt: skip
-    """x [steps, batch, 4], hidden states of 3; y reshaped to [steps, batch, directions · 3], and the last state."""
+    """Return a model of x [steps, batch, 4] with hidden states of 3; outputs y as [steps, batch, directions · 3] and
+    the last state.
+    """
     rng = np.random.default_rng(0)
     shapes = {"w": (gates * 3, 4), "r": (gates * 3, 3), "b": (gates * 6,), "p": (9,)}
     weights = {n: rng.normal(size=(directions, *s)).astype(np.float32) for n, s in shapes.items()}

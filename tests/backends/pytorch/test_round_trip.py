@@ -1,4 +1,6 @@
-"""PyTorch → ONNX → PyTorch and Keras → PyTorch → Keras: each way is verified, and the ends are held to each other."""
+"""PyTorch → ONNX → PyTorch and Keras → PyTorch → Keras: each step is verified, and the last model is compared with the
+first.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ from torch import nn
 
 import convert
 from convert.batch.fork_server_pool import fork_server_socket
-from convert.runners.fork_client import ADDRESS
-from convert.runners.marks import MARK, new_mark
+from convert.processes.fork_client import ADDRESS
+from convert.processes.marks import MARK, new_mark
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.long
 
 
 class Recurrent(nn.Module):
-    """All outputs of two layers, and the last states."""
+    """Returns all outputs of two layers, and the last states."""
 
     def __init__(self, layer: type[nn.LSTM] | type[nn.GRU]) -> None:
         super().__init__()
@@ -102,7 +104,7 @@ def passed(report: Any) -> Any:
 
 
 def ends(tensors: Any) -> list[tuple[str, list[int | None]]]:
-    """Names and dims; what a dynamic dim is called is not kept."""
+    """Return names and dims; names of dynamic dims are not kept."""
     return [(t.name, [d if isinstance(d, int) else None for d in t.shape]) for t in tensors]
 
 
@@ -118,7 +120,7 @@ def test_from_pytorch_to_onnx_and_back(name: str, tmp_path: Path) -> None:
 
 
 def networks() -> dict[str, Callable[[], Any]]:
-    """Models of Keras, channels last."""
+    """Yield Keras models, channels last."""
     keras = pytest.importorskip("keras")
     L = keras.layers
 

@@ -33,7 +33,7 @@ g (float[n, 4] X, int64 count) => (float[a, b] y, float[c, 4] z) {
 
 
 def sizes_model() -> onnx.ModelProto:
-    """Sizes of an input, and a number that is one, decide shapes."""
+    """Return a model in which sizes of an input, and a number computed from one, determine shapes."""
     model = onnx.parser.parse_model(SIZES)
     constants = {"const": [0, 1, 2], "minus": [-1], "one_dim": [1]}
     model.graph.initializer.extend(onnx.numpy_helper.from_array(np.array(v), n) for n, v in constants.items())
@@ -72,7 +72,7 @@ def test_the_same_bytes_whatever_was_scripted_before(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     loaded(perceptron(), tmp_path / "again")
     assert (tmp_path / "again" / "m.pt").read_bytes() == first
-    with zipfile.ZipFile(tmp_path / "again" / "m.pt") as archive:  # the first one of a process has no number
+    with zipfile.ZipFile(tmp_path / "again" / "m.pt") as archive:  # the first class of a process has no number
         assert "m/code/__torch__/torch/fx/graph_module.py" in {n.replace("archive/", "m/") for n in archive.namelist()}
     assert b"eval_with_key" not in first
 
@@ -106,7 +106,7 @@ def test_a_branch_that_the_run_decides_is_refused(tmp_path: Path) -> None:
         convert.convert(model, "torch-script", tmp_path / "m.pt", dry_run=True)
     convert.convert(model, "torch", tmp_path / "m.pt2", dry_run=True)
     assert not list(tmp_path.iterdir())
-    convert.convert(model, "torch", tmp_path / "m.pt2", verify=False)  # both branches read x: one operand
+    convert.convert(model, "torch", tmp_path / "m.pt2", verify=False)  # both branches read x, so it is one operand
     program, x = torch.export.load(tmp_path / "m.pt2").module(), torch.tensor([1.0, -2.0])
     assert [program(torch.tensor(c), x)["y"].tolist() for c in (True, False)] == [[-1, 2], [1, 2]]
 
@@ -121,14 +121,14 @@ def test_what_the_run_decides_is_declared_of_scripts_alone() -> None:
 
 
 class _Branching(torch.nn.Module):
-    """What holds for up to four rows."""
+    """Its captured branch is valid for up to four rows."""
 
     def forward(self, rows: torch.Tensor, other: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"y": (rows * 2 if rows.shape[0] <= 4 else rows * 3).reshape(-1, 3), "z": torch.cat([rows, other], 1)}
 
 
 def test_conditions_on_sizes_are_checked_as_the_program_checks_them() -> None:
-    """A script without them would give the numbers of the other way, without a word."""
+    """A script without these checks would silently return the results of the other path."""
     dims = ({0: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO})
     program = torch.export.export(_Branching(), (torch.randn(3, 2), torch.randn(3, 5)), dynamic_shapes=dims)
     script = script_of(program)
@@ -143,7 +143,7 @@ def test_conditions_on_sizes_are_checked_as_the_program_checks_them() -> None:
 
 @pytest.mark.parametrize("name", ["weiß.w", "፩"])
 def test_names_that_pytorch_would_not_read(name: str, tmp_path: Path) -> None:
-    """It writes such a name in escapes of its own, and fails when it loads them (2.13)."""
+    """PyTorch 2.13 writes such a name with escapes of its own, and fails when it loads them."""
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 20]> g (float[n, 3] x) => (float[n, 2] y) { y = MatMul (x, w) }'
     )

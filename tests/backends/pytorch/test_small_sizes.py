@@ -1,4 +1,4 @@
-"""Conditions that a program has because of layouts go where it is right without them, and stay where it is not."""
+"""Conditions that a program has only because of layouts are removed if it is right without them, and kept otherwise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convert.backends.pytorch.writer.small_sizes import settle_small_sizes
 from torch.export import Dim
 
 from convert.errors import Unsupported
-from convert.report import Report
+from convert.outcome.report import Report
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> graph '
 GRAPHS = {
@@ -76,7 +76,7 @@ def test_sizes_of_one_are_taken(name: str) -> None:
 
 
 def test_pools_in_branches_have_sizes_that_pytorch_thinks_may_be_0() -> None:
-    """Whose strides it writes with a maximum, and would not take for products of sizes."""
+    """PyTorch writes the strides of such a tensor with a maximum, and does not recognize them as products of sizes."""
     text = """(float[b, 3, h, w] x, bool g) => (float[b, 3, c, d] y) {
         y = If (g) <
             then_branch = a () => (float[b, 3, i, j] p) { p = AveragePool <kernel_shape = [2, 2], strides = by> (x) },
@@ -93,7 +93,7 @@ def test_pools_in_branches_have_sizes_that_pytorch_thinks_may_be_0() -> None:
 
 
 def test_branches_one_of_which_has_a_size_of_one() -> None:
-    """A program takes what is read of such a result for one that is not broadcast, and would fail where it is."""
+    """A program treats such a result as not broadcast, and would fail if it is."""
     text = """(float[2, 3] x, bool g) => (float[2, 3] y) {
         r = If (g) <then_branch = a () => (float[u, 3] p) { p = Neg (x) },
                     else_branch = c () => (float[u, 3] q) { q = ReduceSum <keepdims = 1> (x, first) }>
@@ -104,7 +104,9 @@ def test_branches_one_of_which_has_a_size_of_one() -> None:
 
 
 def test_what_follows_from_sizes_from_two_on_refuses_a_size_of_one() -> None:
-    """Branches of two ranks are captured only where a size tells which is taken: `x[-2:]` has two, but not of one."""
+    """Branches of two ranks can be captured only if a size selects one: `x[-2:]` has two rows, but not for a batch of
+    one.
+    """
     proto = onnx.parser.parse_model(
         HEAD
         + """(float[b] x, float[3] z) => (float y) <int64[1] start = {-2}, int64[1] end = {99}, int64 one = {1}> {
@@ -123,7 +125,7 @@ def test_what_follows_from_sizes_from_two_on_refuses_a_size_of_one() -> None:
 
 
 class Decides(torch.nn.Module):
-    """Computes twice the input, in another way for a batch of `other`: `factor` of it."""
+    """Computes twice the input, but `factor` times it for the batch size `other`."""
 
     def __init__(self, other: int, factor: float) -> None:
         super().__init__()
@@ -133,7 +135,7 @@ class Decides(torch.nn.Module):
         return {"y": x + x if x.shape[0] != self.other else x * self.factor}
 
 
-# A size of 30 is none that is tried.
+# 30 is not one of the sizes that are tried.
 @pytest.mark.parametrize(
     ("other", "factor", "stays"),
     [(1, 2.0, False), (1, 3.0, True), (3, 2.0, False), (3, 3.0, True), (30, 2.0, True)],
@@ -150,7 +152,7 @@ def test_a_guard_stays_where_the_module_computes_something_else(other: int, fact
 
 
 class Bounded(torch.nn.Module):
-    """Computes something else from a size on."""
+    """Computes something else from a certain size on."""
 
     def __init__(self, bound: int) -> None:
         super().__init__()
@@ -172,7 +174,7 @@ def test_a_bound_of_sizes_stays(bound: int) -> None:
 
 
 class Reduced(torch.nn.Module):
-    """Refuses nothing, and computes one or several in one way."""
+    """A module that accepts every size, and computes one row and several rows in the same way."""
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         if x.shape[0] == 0:
@@ -181,7 +183,7 @@ class Reduced(torch.nn.Module):
 
 
 def test_nothing_is_kept_out_alone() -> None:
-    """Where the module refuses it, and the program would not, a size of 1 is taken all the same."""
+    """If the module refuses a size of 1 and the program would not, the size is still accepted."""
     module = Reduced()
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):
         program = torch.export.export(module, (torch.ones(5, 2),), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False)

@@ -1,4 +1,4 @@
-"""State is kept in buffers: calls in a row do what the source does by itself, and a verdict compares what they hold."""
+"""State is kept in buffers: repeated calls behave as in the source, and a verdict compares the buffers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ X = np.random.default_rng(0).normal(size=(3, 2, 3)).astype(np.float32)
 
 
 def loaded(path: Path) -> Any:
-    """What a user of the artefact calls."""
+    """Load an artefact as its users do."""
     if path.suffix == ".pt2":
         return torch.export.load(path).module()
     if path.suffix == ".pt":
@@ -41,7 +41,7 @@ def loaded(path: Path) -> Any:
 
 
 def outputs_of(network: Any, x: np.ndarray) -> dict[str, np.ndarray]:
-    """The outputs by name, `y` where there is one that has none."""
+    """Return the outputs by name; an unnamed one is called `y`."""
     found = network(torch.from_numpy(x))
     found = found if isinstance(found, dict) else {"y": found}
     return {name: y.detach().numpy() for name, y in found.items()}
@@ -49,7 +49,7 @@ def outputs_of(network: Any, x: np.ndarray) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def counting() -> Any:
-    """A TensorFlow function that counts its calls and returns a state as it was before."""
+    """Return a TensorFlow function that counts its calls and returns the state before the call."""
     tf = pytest.importorskip("tensorflow", reason="TensorFlow is the source")
     from tests.frontends.tensorflow.graph.test_state import Counting
 
@@ -65,7 +65,7 @@ def counting() -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "way"), [*((form, "") for form in FORMS), ("torch-code", "onnx")])
 def test_calls_in_a_row(form: str, way: str, counting: Any, tmp_path: Path) -> None:
-    """Straight from TensorFlow, and by way of an ONNX file, whose metadata have what a state starts with."""
+    """The state comes directly from TensorFlow, or through an ONNX file, whose metadata have its initial value."""
     source, call = counting(tmp_path)
     if way:
         convert.convert(source, "onnx", tmp_path / "m.onnx", verify=False)
@@ -85,7 +85,7 @@ def test_calls_in_a_row(form: str, way: str, counting: Any, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_stateful_layers_of_keras(tmp_path: Path) -> None:
-    """A batch of two that Keras was told, so that the state has one size."""
+    """Keras was given a batch size of two, so that the state has a fixed size."""
     pytest.importorskip("tensorflow", reason="TensorFlow runs Keras")
     from tests.support.keras_helper import keras, layers
 
@@ -116,7 +116,9 @@ class Counter(nn.Module):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_gradients_end_with_a_call(form: str, tmp_path: Path) -> None:
-    """As they do in TensorFlow; a second backward would be an error otherwise. PyTorch is the source here."""
+    """Gradients stop there in TensorFlow too; otherwise a second backward would be an error. PyTorch is the source
+    here.
+    """
     convert.convert(Counter(), form, tmp_path / f"m{FORMS[form]}", inputs=["x:float32[batch,3]"], verify=False)
     network, twin = loaded(tmp_path / f"m{FORMS[form]}"), Counter()
     for x in map(torch.from_numpy, X):
@@ -130,7 +132,7 @@ def test_gradients_end_with_a_call(form: str, tmp_path: Path) -> None:
 
 
 def accumulating(dims: list[Any], note: Any) -> onnx.ModelProto:
-    """`held_next` is the sum of `held` and x; `y` is twice that."""
+    """Return a model in which `held_next` is the sum of `held` and x, and `y` is twice that sum."""
     nodes = [helper.make_node("Add", ["held", "x"], ["held_next"]), helper.make_node("Add", ["held_next"] * 2, ["y"])]
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, dims) for n in ("x", "held", "y", "held_next")]
     model = helper.make_model(
@@ -160,7 +162,9 @@ ENTRY = {"variable": "held", "output": "held_next", "initial": 1.5}
     ids=str,
 )
 def test_what_metadata_say(dims: list[Any], note: Any, note_text: str, tmp_path: Path) -> None:
-    """Anybody may write them. Without them an input that an output follows is one: a cache of a language model."""
+    """Anybody may write metadata. Without them a matching input and output, such as a cache, stay an input and an
+    output.
+    """
     onnx.save(accumulating(dims, note), tmp_path / "m.onnx")
     report = convert.convert(tmp_path / "m.onnx", "torch", tmp_path / "m.pt2", verify=False)
     found = [text for text in report.notes if (note_text or "buffer") in text]
@@ -177,7 +181,7 @@ NAMES = ["train", "held.x", "1st", "class", "__h", "graph", "last", "held"]
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["torch", "torch-code"])
 def test_names_of_states(form: str, tmp_path: Path) -> None:
-    """Names of modules, of Python, and of no identifier: whatever becomes of them, the verdict finds the state."""
+    """Names of modules, of Python, and names that are no identifiers: the verdict finds the state under each."""
     model = accumulating([2, 3], {n: {"variable": n, "output": f"{n}_next", "initial": 0.5} for n in NAMES})
     for n in NAMES:
         model.graph.node.add().CopyFrom(helper.make_node("Sub", ["y", n], [f"{n}_next"]))

@@ -1,4 +1,4 @@
-"""The wall around PyTorch's private parts: one module of the backend names them."""
+"""Only one module of the backend names private parts of PyTorch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_no_other_module_names_a_private_part(file: Path) -> None:
 
 
 def test_the_compiler_is_imported_with_the_writers() -> None:
-    """PyTorch for CUDA brings triton with it, which ends a process that has imported TensorFlow before."""
+    """PyTorch for CUDA imports triton, which crashes a process that has imported TensorFlow before."""
     code = "import sys, convert.backends.pytorch.writer.code; print('torch._dynamo' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]

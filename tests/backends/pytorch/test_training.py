@@ -1,4 +1,4 @@
-"""Training goes on in PyTorch where Keras left off: the losses of the next steps are those that Keras has."""
+"""Training continues in PyTorch where Keras stopped: the losses of the next steps equal Keras's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ RATE, STEPS = 0.05, 8
 
 
 def network(recurrent: bool) -> Any:
-    """Convolutions that PyTorch writes otherwise (pads of one side, depthwise, swish), norms, a recurrent layer."""
+    """A network with convolutions that PyTorch writes in another way (one-sided pads, depthwise, swish), norms, a
+    recurrent layer.
+    """
     layers = keras.layers
     keras.utils.set_random_seed(3)
     x = keras.Input((12, 12, 3), name="x")
@@ -38,7 +40,9 @@ def network(recurrent: bool) -> Any:
 
 
 def losses_of_keras(model: Any, x: np.ndarray, wanted: np.ndarray) -> list[float]:
-    """Plain gradient descent by Keras's optimizer on TensorFlow's gradients; averages of norms stay."""
+    """Return losses of plain gradient descent by Keras's optimizer on TensorFlow's gradients; averages of norms stay
+    fixed.
+    """
     import tensorflow as tf
 
     optimizer, found = keras.optimizers.SGD(RATE), []
@@ -54,7 +58,7 @@ def losses_of_keras(model: Any, x: np.ndarray, wanted: np.ndarray) -> list[float
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "recurrent"), [("torch", True), ("torch-code", False)])
 def test_losses_are_those_of_keras(form: str, recurrent: bool, tmp_path: Path) -> None:
-    """Step by step within rounding, though not a weight has the layout that it has in Keras.
+    """Each step agrees within rounding, although every weight has another layout than in Keras.
 
     In code an LSTM is `nn.LSTM`, which trains two biases where Keras has one.
     """
@@ -104,7 +108,7 @@ def _spreads(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _angles(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Of (0, 0), of both axes, and of zeros of both signs."""
+    """Return angles of (0, 0), of points on both axes, and of zeros of both signs."""
     spectrum = torch.fft.rfft(torch.cat([x, other * 0], 1))
     return torch.atan2(x, x.flip(-1)) + torch.atan2(x, x * 0) + spectrum.angle()[:, :2]
 
@@ -132,7 +136,7 @@ class _Called(torch.nn.Module):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("form", slow_but(["torch", "torch-code", "tf", "keras"], "torch"))
 def test_gradients_are_numbers_where_those_of_the_source_are(function: Any, form: str, tmp_path: Path) -> None:
-    """Of a row of zeros, as padding is, that nothing reads; and where there is nothing to attend to."""
+    """The inputs have a row of zeros, like padding, that no output reads, and a query that attends to no key."""
     source = _Called(function)
     count = 3 if function is _attended else 5
     rows = torch.tensor([[0.0, 0.0], [1.0, -2.0], [0.5, 3.0], [2.0, 2.0], [0.0, -1.5]])[:count]
@@ -175,7 +179,9 @@ def _gradient_in_tensorflow(path: Path, report: Any, rows: torch.Tensor, other: 
 
 @pytest.mark.parametrize("momentum", [0.1, 0.01])
 def test_a_batch_norm_moves_its_averages_as_fast(momentum: float, tmp_path: Path) -> None:
-    """In code, where norms are layers: in training mode, and by ONNX's attribute, which is a float32."""
+    """This is tested in code, where norms are layers: in training mode, and with ONNX's attribute, which is a
+    float32.
+    """
     from tests.backends.pytorch.test_state import loaded
 
     torch.manual_seed(0)
@@ -193,7 +199,9 @@ def test_a_batch_norm_moves_its_averages_as_fast(momentum: float, tmp_path: Path
 
 
 class Filtered(torch.nn.Module):
-    """Weights, some of one number, and what is none: buffers, one folded with a literal, and what forward makes."""
+    """Weights, some of them scalars; and tensors that are no weights: buffers, a folded literal, tensors made in
+    forward.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The executor's kernels, one module a topic; importing this fills the table `table.kernel`."""
+"""The executor's kernels, one module per topic. Importing this package fills the table `table.kernel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of operators that make a blob from their arguments."""
+"""Kernels of operators that create a blob from their arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table import Array, ExecutorRun, kernel
 
 
 def given_tensor_fill(dtype: type) -> Rule:
-    """A kernel for one of the GivenTensor…Fill operators."""
+    """Return a kernel for one of the GivenTensor…Fill operators."""
 
     def rule(run: ExecutorRun, *, shape: Sequence[int], values: Array = ()) -> Array:
         content = np.asarray(values)
@@ -43,7 +43,7 @@ def constant_fill(
     run: ExecutorRun, x: Array = None, *, value: float = 0.0, dtype: int = 0, shape: Sequence[int] = (),
     extra_shape: Sequence[int] = (), input_as_shape: int = 0,
 ) -> Array:  # fmt: skip
-    """Of its own shape, its input's, or the one that its input holds."""
+    """Fill a shape: the one given as an argument, that of the input, or the one that the input holds as numbers."""
     number = dtype or (10 if isinstance(value, int) else 1)
     if number not in DTYPES or DTYPES[number].name in ("FLOAT16", "INT8", "UINT16"):
         raise Unsupported(f"the Caffe2 dtype {number}")

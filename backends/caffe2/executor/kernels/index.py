@@ -1,4 +1,4 @@
-"""Kernels that pick and place."""
+"""Kernels that gather and scatter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def slice_kernel(
     run: ExecutorRun, x: Array, starts_: Array = None, ends_: Array = None, *, starts: Sequence[int] = (),
     ends: Sequence[int] = (),
 ) -> Array:  # fmt: skip
-    """One axis; a bound v below zero is size + v + 1."""
+    """Slice one axis; a negative bound v means size + v + 1."""
     given = (starts, ends) if starts_ is None else (starts_, ends_)
     low, high = (
         [int(b) + size + 1 if b < 0 else int(b) for b, size in zip([*bound, *rest], x.shape, strict=False)]
@@ -45,7 +45,7 @@ def batch_gather(run: ExecutorRun, x: Array, indices: Array) -> Array:
 
 @kernel("BooleanMask")
 def boolean_mask(run: ExecutorRun, x: Array, mask: Array) -> list[Array]:
-    """The rows where the mask is true, and their numbers."""
+    """Return the rows where the mask is true, and their indices."""
     run.takes({"bool"}, mask)
     if mask.ndim != 1 or len(mask) != len(x):
         raise Unsupported(f"a mask of shape {mask.shape} over {x.shape}")
@@ -54,7 +54,7 @@ def boolean_mask(run: ExecutorRun, x: Array, mask: Array) -> list[Array]:
 
 @kernel("ScatterAssign")
 def scatter_assign(run: ExecutorRun, x: Array, indices: Array, rows: Array) -> Array:
-    """Rows replaced by others; of several for one place the last counts."""
+    """Replace rows; if an index occurs twice, the last row is used."""
     run.takes(INTEGERS, indices)
     if rows.shape != (*indices.shape, *x.shape[1:]) or np.any(indices < 0) or np.any(indices >= len(x)):
         raise Unsupported(f"rows of shape {rows.shape} at {indices.shape} places of {x.shape}")
@@ -65,7 +65,7 @@ def scatter_assign(run: ExecutorRun, x: Array, indices: Array, rows: Array) -> A
 
 @kernel("ReversePackedSegs")
 def reverse_packed(run: ExecutorRun, x: Array, lengths: Array) -> Array:
-    """[length, batch, …]: the first `lengths` steps of each sequence turned round, the others as they are."""
+    """Reverse the first `lengths` steps of each sequence in [length, batch, …]."""
     run.takes({"int32"}, lengths)
     y = x.copy()
     for i, length in enumerate(lengths):

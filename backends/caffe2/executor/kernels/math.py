@@ -1,4 +1,4 @@
-"""Kernels of elementwise operators."""
+"""Kernels of element-wise operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def unary_kernel(dtypes: Iterable[str], function: Callable[..., Array]) -> Rule:
-    """A kernel of one operand, in its dtype."""
+    """Return a kernel of one operand, in its dtype."""
 
     def rule(run: ExecutorRun, x: Array) -> Array:
         run.takes(dtypes, x)
@@ -57,13 +57,13 @@ kernel.same(lambda f: unary_kernel({"bool"}, f), Not=np.logical_not)
 
 @kernel("Sign")
 def sign(run: ExecutorRun, x: Array) -> Array:
-    """Of NaN it is 0."""
+    """Return the sign of each element; the sign of NaN is 0."""
     run.takes(ARITHMETIC, x)
     return ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype)
 
 
 def broadcast_kernel(dtypes: Iterable[str], function: Callable[[Array, Array], Array]) -> Rule:
-    """A kernel of two operands of one dtype, which broadcast as numpy's do."""
+    """Return a kernel of two operands of one dtype, with numpy's broadcasting."""
 
     def rule(run: ExecutorRun, a: Array, b: Array, *, broadcast: int = 0, axis: int = -1) -> Array:
         run.takes(dtypes, a, b)
@@ -94,7 +94,7 @@ kernel.same(
 
 
 def variadic_kernel(dtypes: Iterable[str], function: Callable[[Array, Array], Array]) -> Rule:
-    """A kernel of any number of operands of one dtype and one shape."""
+    """Return a kernel of any number of operands of one dtype and shape."""
 
     def rule(run: ExecutorRun, *xs: Array) -> Array:
         run.takes(dtypes, *xs)
@@ -129,7 +129,7 @@ def power(run: ExecutorRun, x: Array, y: Array = None, *, exponent: float = 0.0)
 
 @kernel("Clip")
 def clip(run: ExecutorRun, x: Array, *, min: float = -_LARGEST, max: float = _LARGEST) -> Array:
-    """NaN stays NaN; bounds that are not given are float32's largest numbers, to which infinity is clipped."""
+    """Clip; NaN stays NaN. Missing bounds are float32's largest numbers, so infinities are clipped to them."""
     run.takes(FLOAT, x)
     if min > max:
         raise Unsupported("min over max, which the runtime refuses")
@@ -193,7 +193,7 @@ def scaled(run: ExecutorRun, x: Array, *, scale: float = 1.0) -> Array:
 
 @kernel("Cast")
 def cast(run: ExecutorRun, x: Array, *, to: int) -> Array:
-    """Between all dtypes but float16, which has operators of its own; to integers towards zero."""
+    """Cast between all dtypes except float16, which has its own operators; casts to integers truncate."""
     if to not in DTYPES:
         raise Unsupported(f"the Caffe2 dtype {to}")
     dtype = DTYPES[to].numpy()

@@ -33,7 +33,7 @@ def conv_fusion(
     run: ExecutorRun, x: Array, w: Array, *rest: Array, kernels: Any, strides: Any = None, pads: Any = None,
     dilations: Any = None, group: int = 1, fusion_type: int = 0,
 ) -> Array:  # fmt: skip
-    """IDEEP's: a convolution, then (1) a ReLU, (2) the sum with the last input, (3) both."""
+    """IDEEP's ConvFusion: a convolution, followed by (1) a ReLU, (2) the sum with the last input, (3) both."""
     added = rest[-1] if fusion_type in (2, 3) else None
     bias = rest[: len(rest) - (added is not None)]
     y = conv(run, x, w, *bias, kernels=kernels, strides=strides, pads=pads, dilations=dilations, group=group)
@@ -63,7 +63,7 @@ def max_pool(
     run: ExecutorRun, x: Array, *, kernels: Any = None, strides: Any = None, pads: Any = None, global_pooling: int = 0,
     order: str = "NCHW",
 ) -> Array:  # fmt: skip
-    """Dilations are not named: the runtime ignores them."""
+    """Max pool. There is no argument for dilations, because the runtime ignores them."""
     run.takes(FLOAT, x)
     _check_order(order)
     if global_pooling:
@@ -97,14 +97,14 @@ def _check_order(order: str) -> None:
 
 
 def _check_pads(kernels: Any, pads: Any) -> None:
-    """The runtime refuses windows that may lie in the padding alone."""
+    """Raise `Unsupported` for windows that may contain padding only; the runtime refuses them too."""
     if any(p >= k for p, k in zip(pads or (), [*kernels] * 2, strict=False)):
         raise Unsupported(f"pads={list(pads)} as wide as kernels={list(kernels)}")
 
 
 @kernel("FC")
 def fully_connected(run: ExecutorRun, x: Array, w: Array, b: Array, *, axis: int = 1, axis_w: int = 1) -> Array:
-    """x·Wᵀ + b with the dims of `x` from `axis` on, and of `w` from `axis_w` on, as one."""
+    """Return x·Wᵀ + b, with the dims of `x` from `axis` on, and of `w` from `axis_w` on, merged."""
     run.takes(FLOAT, x, w, b)
     axis, axis_w = axis % x.ndim, axis_w % w.ndim
     rows, matrix = _as_matrix(x, axis), _as_matrix(w, axis_w)
@@ -121,7 +121,7 @@ def matmul(
 
 
 def _as_matrix(x: Array, axis: int) -> Array:
-    """`x` with the dims in front of `axis` as one and the others as one, without elements too."""
+    """Return `x` as a matrix: the dims before `axis` are merged, and those from `axis` on; `x` may be empty."""
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
@@ -129,7 +129,7 @@ def _as_matrix(x: Array, axis: int) -> Array:
 def batch_matmul(
     run: ExecutorRun, a: Array, b: Array, *, trans_a: int = 0, trans_b: int = 0, broadcast: int = 0
 ) -> Array:
-    """Of two vectors it is a vector of one number."""
+    """Batched matrix product; two vectors give a vector of one number."""
     run.takes(FLOAT, a, b)
     if not broadcast and a.shape[:-2] != b.shape[:-2]:
         raise Unsupported(f"batches of {a.shape} and {b.shape} without broadcast=1")
@@ -139,7 +139,7 @@ def batch_matmul(
 
 @kernel("Softmax")
 def softmax(run: ExecutorRun, x: Array, *, axis: int = 1) -> Array:
-    """Over all dims from `axis` on, as one."""
+    """Softmax over all dims from `axis` on, merged."""
     run.takes(FLOAT, x)
     axes = tuple(range(axis % x.ndim, x.ndim))
     shifted = np.exp(x - x.max(axis=axes, keepdims=True)) if x.size else x
@@ -176,7 +176,7 @@ def group_norm(
     run: ExecutorRun, x: Array, scale: Array, bias: Array, *, group: int = 32, epsilon: float = 1e-5,
     order: str = "NCHW", is_test: int = 0, outputs: int = 1,
 ) -> list[Array]:  # fmt: skip
-    """Beside the result mean and 1 / deviation of each group."""
+    """Return the group norm, and the mean and 1 / deviation of each group."""
     run.takes(FLOAT, x, scale, bias)
     _check_order(order)
     grouped = x.reshape(x.shape[0], group, -1)
@@ -189,7 +189,7 @@ def group_norm(
 
 @kernel("LayerNorm")
 def layer_norm(run: ExecutorRun, x: Array, *, axis: int = 1, epsilon: float = 1e-5) -> list[Array]:
-    """Beside the result mean and deviation, with one dim of size 1 in place of those from `axis` on."""
+    """Return the layer norm, mean and deviation; both statistics have one dim of size 1 for the dims from `axis` on."""
     run.takes(FLOAT, x)
     axes = tuple(range(axis % x.ndim, x.ndim))
     mean = x.mean(axis=axes, keepdims=True)
@@ -210,7 +210,7 @@ def local_response_normalization(
 def resize_nearest(
     run: ExecutorRun, x: Array, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> Array:
-    """The cell at floor(i / scale)."""
+    """Return the element at floor(i / scale)."""
     run.takes(FLOAT, x)
     _check_order(order)
     for axis, factor in ((2, height_scale), (3, width_scale)):
@@ -224,7 +224,7 @@ def resize_nearest(
 def upsample_bilinear(
     run: ExecutorRun, x: Array, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> Array:
-    """Corners on corners."""
+    """Bilinear upsampling with aligned corners."""
     run.takes(FLOAT, x)
     _check_order(order)
     for axis, factor in ((2, height_scale), (3, width_scale)):

@@ -1,4 +1,4 @@
-"""Kernels of reductions and of what sorts."""
+"""Kernels of reductions and of sorting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table import ARITHMETIC, FLOAT, Array, ExecutorRun, kernel
 
 
 def reduction(dtypes: Iterable[str], function: Callable[..., Array]) -> Rule:
-    """A kernel over `axes`, all of them where none are named."""
+    """Return a kernel over `axes`; over all axes if none are named."""
 
     def rule(run: ExecutorRun, x: Array, *, axes: Sequence[int] = (), keepdims: int = 1) -> Array:
         run.takes(dtypes, x)
@@ -37,7 +37,7 @@ kernel.same(lambda f: reduction(FLOAT, f), ReduceMean=np.mean, ReduceL1=_l1, Red
 
 
 def extremum(function: Callable[..., Array]) -> Rule:
-    """A kernel for the place of the largest or smallest element, the first of equal ones."""
+    """Return a kernel for the index of the largest or smallest element, the first of equal ones."""
 
     def rule(run: ExecutorRun, x: Array, *, axis: int = -1, keepdims: int = 1) -> Array:
         run.takes(ARITHMETIC, x)
@@ -51,7 +51,9 @@ kernel.same(extremum, ArgMax=np.argmax, ArgMin=np.argmin)
 
 @kernel("TopK")
 def top_k(run: ExecutorRun, x: Array, count: Array = None, *, k: int = 0, axis: int = -1) -> list[Array]:
-    """Largest first, of equal ones the first first; the third output are places in the flat tensor."""
+    """Return the largest elements in order, equal ones by index, and their indices; the third output has flat
+    indices.
+    """
     run.takes(FLOAT, x)
     number = int(k if count is None else count.reshape(()))
     if number > x.shape[axis]:

@@ -1,4 +1,4 @@
-"""Kernels that pool regions of an image, and those that draw random numbers."""
+"""Kernels that pool regions of an image, and kernels that draw random numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def roi_align(
     run: ExecutorRun, x: Array, rois: Array, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1,
     sampling_ratio: int = 0, aligned: int = 0,
 ) -> Array:  # fmt: skip
-    """The mean of bilinear samples in each bin; regions are rows of [image, x1, y1, x2, y2]."""
+    """Return the mean of bilinear samples in each bin. A region is a row [image, x1, y1, x2, y2]."""
     run.takes(FLOAT, x, rois)
     if rois.ndim != 2 or rois.shape[1] not in (4, 5):
         raise Unsupported(f"regions of shape {rois.shape}")
@@ -33,7 +33,7 @@ def roi_align(
 
 
 def _sample_shares(start: float, side: float, pooled: int, ratio: int, size: int) -> Array:
-    """The share of each of `size` cells in each bin of an axis: [pooled, size]."""
+    """Return the weight of each of `size` elements in each bin of an axis: [pooled, size]."""
     bin_size = side / pooled
     count = ratio if ratio > 0 else int(np.ceil(bin_size))
     shares = np.zeros((pooled, size), np.float64)
@@ -53,7 +53,7 @@ def _sample_shares(start: float, side: float, pooled: int, ratio: int, size: int
 def roi_pool(
     run: ExecutorRun, x: Array, rois: Array, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1
 ) -> Array:
-    """The largest cell of each bin, 0 for an empty one; the corners are rounded to cells, halves away from zero."""
+    """Return the largest element of each bin, 0 for an empty one; corners are rounded, ties away from zero."""
     run.takes(FLOAT, x, rois)
     y = np.zeros((len(rois), x.shape[1], pooled_h, pooled_w), x.dtype)
     for i, row in enumerate(rois):
@@ -83,7 +83,7 @@ def uniform(
     run: ExecutorRun, like: Array = None, *, min: float = 0.0, max: float = 1.0, shape: list[int] | None = None,
     input_as_shape: int = 0,
 ) -> Array:  # fmt: skip
-    """Other numbers in every run, as the runtime's are."""
+    """Return new uniform numbers in each run, as the runtime does."""
     return _random_fill(run, like, shape, input_as_shape, lambda size: np.random.default_rng().uniform(min, max, size))
 
 
@@ -92,7 +92,7 @@ def gaussian(
     run: ExecutorRun, like: Array = None, *, mean: float = 0.0, std: float = 1.0, shape: list[int] | None = None,
     input_as_shape: int = 0,
 ) -> Array:  # fmt: skip
-    """Other numbers in every run, as the runtime's are."""
+    """Return new normal numbers in each run, as the runtime does."""
     return _random_fill(run, like, shape, input_as_shape, lambda size: np.random.default_rng().normal(mean, std, size))
 
 

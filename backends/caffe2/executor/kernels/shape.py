@@ -13,7 +13,7 @@ from .table import ARITHMETIC, INTEGERS, Array, ExecutorRun, kernel
 
 @kernel("Reshape")
 def reshape(run: ExecutorRun, x: Array, target: Array = None, *, shape: Sequence[int] | None = None) -> list[Array]:
-    """0 copies a dim, -1 is what is left; the second output is the shape from before."""
+    """Reshape; 0 copies a dim, -1 is inferred. The second output is the original shape."""
     if target is not None:
         run.takes(INTEGERS, target)
     given = shape if target is None else target
@@ -59,7 +59,7 @@ def transpose(run: ExecutorRun, x: Array, *, axes: Sequence[int] = ()) -> Array:
 
 @kernel("Concat")
 def concat(run: ExecutorRun, *xs: Array, axis: int = 1, add_axis: int = 0) -> list[Array]:
-    """The second output are the sizes along the axis."""
+    """Concatenate; the second output has the sizes along the axis."""
     run.takes({xs[0].dtype.name}, *xs)
     joined = np.stack(xs, axis) if add_axis else np.concatenate(xs, axis)
     return [joined, np.array([1 if add_axis else x.shape[axis] for x in xs], np.int32)]
@@ -69,7 +69,7 @@ def concat(run: ExecutorRun, *xs: Array, axis: int = 1, add_axis: int = 0) -> li
 def split(
     run: ExecutorRun, x: Array, sizes: Array = None, *, axis: int = 1, split: Sequence[int] = (), outputs: int = 0
 ) -> list[Array]:
-    """Into equal parts where no sizes are given."""
+    """Split; into equal parts if no sizes are given."""
     given = [int(s) for s in (split if sizes is None else sizes)]
     if not given:
         if x.shape[axis] % outputs:

@@ -1,4 +1,4 @@
-"""The executor's table, and what its kernels ask of their inputs: dtypes and shapes, as the runtime takes them."""
+"""The executor's table, and checks of dtypes and shapes that kernels make, as the runtime does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOAT = frozenset({"float32"})
 ARITHMETIC = frozenset({"float32", "float64", "int32", "int64"})
 COMPARED = ARITHMETIC | {"bool"}
 INTEGERS = frozenset({"int32", "int64"})
-"""The dtypes that kernels of the CPU build take, measured; the runtime refuses the others."""
+"""The dtypes that kernels of the CPU build take, as measured; the runtime rejects the others."""
 
 _IMMATERIAL = Schema(implied=frozenset({"order", "is_test", "momentum", "device_option"}))
 
@@ -26,16 +26,16 @@ kernel = Rules("Caffe2 executor", schema=lambda operator: _IMMATERIAL)
 
 @dataclass(frozen=True)
 class ExecutorRun:
-    """One run: in float64 (`wide`), or as the runtime does."""
+    """One run: in float64 (`wide`), or in the runtime's dtypes."""
 
     wide: bool
 
     def widen_array(self, array: Array) -> Array:
-        """`array`, in float64 where it is floating and the run is wide."""
+        """Return `array`, converted to float64 if it is floating-point and the run is wide."""
         return array.astype(np.float64) if self.wide and array.dtype.kind == "f" else array
 
     def takes(self, dtypes: Iterable[str], *arrays: Array) -> None:
-        """Raise `Unsupported` unless all arrays have one dtype, and that is among `dtypes`."""
+        """Raise `Unsupported` unless all arrays have the same dtype, and it is among `dtypes`."""
         found = {a.dtype.name for a in arrays}
         if len(found) > 1:
             raise Unsupported(f"operands of {', '.join(sorted(found))}: Caffe2 wants one dtype")
@@ -44,7 +44,9 @@ class ExecutorRun:
             raise Unsupported(f"{name}: Caffe2's kernel takes {', '.join(sorted(dtypes))}")
 
     def check_same_shape(self, *arrays: Array) -> None:
-        """Raise `Unsupported` unless all arrays have one shape: the runtime reads past the end of a smaller one."""
+        """Raise `Unsupported` unless all arrays have the same shape; the runtime reads past the end of a smaller
+        one.
+        """
         shapes = {a.shape for a in arrays}
         if len(shapes) > 1:
             raise Unsupported(f"operands of shapes {', '.join(map(str, sorted(shapes)))}: Caffe2 wants one shape")

@@ -1,4 +1,6 @@
-"""The executor of Caffe2 nets: equal to the real Caffe2 on every operator case, stricter where that is wrong."""
+"""The executor of Caffe2 nets gives the results of the real Caffe2 on every operator case, and refuses cases where
+Caffe2 is wrong.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ WRITTEN = [param for param in rows_of_package("tests.backends.caffe2.ops") if no
 
 @pytest.mark.parametrize("row", WRITTEN)
 def test_it_agrees_with_the_real_caffe2(row: Row, caffe2_ends: Nets) -> None:
-    """Or with ONNX Runtime where there is no Caffe2."""
+    """Compares with ONNX Runtime if there is no Caffe2."""
     job = caffe2_ends.job(row)
     (outputs,) = execute(job.net, [job.feeds])
     assert_same(outputs, caffe2_ends.outcome(row).outputs or reference(row))
@@ -54,7 +56,7 @@ def test_it_refuses_what_the_runtime_gets_wrong(name: str, tmp_path: Path) -> No
 
 
 def test_a_bound_of_clip_that_is_not_given_is_the_largest_number(tmp_path: Path) -> None:
-    """So the real Caffe2 has it: tests/frontends/caffe2/ops/test_rules.py, Clip-infinity."""
+    """The real Caffe2 behaves in this way: tests/frontends/caffe2/ops/test_rules.py, Clip-infinity."""
     job = hand_written(tmp_path / "net.caffe2", "Clip", [np.array([np.inf, -np.inf], np.float32)], {"min": -1.0})
     (outputs,) = execute(job.net, [job.feeds])
     np.testing.assert_array_equal(outputs["y0"], np.array([np.finfo(np.float32).max, -1], np.float32))

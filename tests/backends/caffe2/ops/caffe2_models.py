@@ -1,4 +1,4 @@
-"""Small models for what a row of one node cannot say: subgraphs, sequences, steps of training, new opsets."""
+"""Small models for cases that a single node cannot express: subgraphs, sequences, training steps, new opsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Model:
 
     @property
     def opset(self) -> int:
-        """Of ONNX's own domain."""
+        """The opset of ONNX's own domain."""
         return next(i.version for i in self.proto.opset_import if not i.domain)
 
     @property
@@ -30,7 +30,7 @@ class Model:
 
 
 def model(name: str, body: str, reason: str = "", opset: int = 21, **feeds: np.ndarray) -> Model:
-    """`body` is the graph after its name, as onnx.parser reads it."""
+    """Return the model; `body` is the graph after its name, in the syntax of onnx.parser."""
     return Model(name, f'<ir_version: 10, opset_import: ["" : {opset}]> g {body}', feeds, reason)
 
 
@@ -266,7 +266,7 @@ MODELS = [
 
 
 def _operators(graph: onnx.GraphProto) -> set[str]:
-    """The operators of a graph and its subgraphs, as the rule table names them."""
+    """Yield the operators of a graph and its subgraphs, by their names in the rule table."""
     found = {f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in graph.node}
     return found.union(*(_operators(a.g) for n in graph.node for a in n.attribute if a.HasField("g")))
 

@@ -11,7 +11,7 @@ from tests.support.cases import boolean, case, f32
 Q = f32(2, 4, 3, 8)
 K = f32(2, 4, 5, 8)
 PACKED = (f32(2, 3, 32), f32(2, 5, 32), f32(2, 5, 32))
-HEADS = {"fixed": (1, 3)}  # the axes whose size is known in the dynamic case, too
+HEADS = {"fixed": (1, 3)}  # the axes whose size is also known in the dynamic case
 
 ROWS = both(
     [

@@ -14,8 +14,8 @@ from onnx.reference import ReferenceEvaluator
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.backends.caffe2.ops.caffe2_models import MODELS, RANDOM, Model, model
 from tests.support.caffe2_support import assert_same, needs_caffe2
 
@@ -30,7 +30,7 @@ def write(proto: onnx.ModelProto, path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """What the real Caffe2 makes of every model."""
+    """Run every model in the real Caffe2 and return its outcome."""
     if reason := needs_caffe2():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("models")
@@ -49,14 +49,16 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
 
 
 def reference(one: Model) -> dict[str, np.ndarray]:
-    """The outputs by ONNX Runtime, or by ONNX's reference evaluator for opsets and domains that it does not have."""
+    """Return the outputs of ONNX Runtime, or of ONNX's reference evaluator for opsets and domains that ONNX Runtime
+    lacks.
+    """
     outputs = one.proto.graph.output
     if one.opset <= 21:
         content = one.proto.SerializeToString()
         found = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, one.feeds)
     else:
         found = ReferenceEvaluator(one.proto).run(None, one.feeds)
-    # The evaluator's steps of training are in float64 where numpy makes them so.
+    # The evaluator's training steps are in float64 wherever numpy widens them.
     dtypes = [onnx.helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type) for v in outputs]
     return {v.name: np.asarray(y).astype(t) for v, y, t in zip(outputs, found, dtypes, strict=True)}
 
@@ -76,11 +78,11 @@ def test_random_numbers_have_the_distribution_that_was_asked_for(tmp_path: Path)
     if reason := needs_caffe2():
         pytest.skip(reason)
     write(model("random", RANDOM).proto, tmp_path / "random.caffe2")
-    # Nearly all of the probability is that of class 2.
+    # Class 2 has nearly all of the probability.
     x = np.tile(np.array([0.0, 1.0, 12.0, -3.0], np.float32), (300, 1))
     (found,) = run_jobs([Job(tmp_path / "random.caffe2", {"x": x})])
     assert not isinstance(found, ConvertError), found
-    # The bounds are 8 standard deviations of the mean of so many numbers.
+    # The bounds are 8 standard deviations of the mean of this many numbers.
     uniform, normal = found["u"], found["g"]
     assert uniform.min() >= 2
     assert uniform.max() <= 5

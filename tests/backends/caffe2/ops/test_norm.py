@@ -43,7 +43,7 @@ def test_operator(row: Row, caffe2_outcomes: Nets) -> None:
 
 
 def far(*shape: int) -> np.ndarray:
-    """Numbers whose squares take more bits than float32 has, and their sums not."""
+    """Numbers whose squares need more bits than float32 has, while their sums do not."""
     draws = np.random.default_rng(0).integers(-64, 65, shape)
     return (1000 + draws / 64).astype(np.float32)
 
@@ -62,7 +62,7 @@ FAR = both(
 @pytest.mark.caffe2
 @pytest.mark.parametrize("row", FAR)
 def test_variances_of_numbers_far_from_zero(row: Row, caffe2_outcomes: Nets) -> None:
-    """Compared with numpy in float64: runtimes take E[x²] − E[x]² here and there, ONNX's own evaluator as well."""
+    """Compare with numpy in float64, because some runtimes, and ONNX's own evaluator, compute E[x²] − E[x]²."""
     x = row.case.inputs[0].astype(np.float64)
     groups = {"InstanceNormalization": 4, "GroupNormalization": 2}.get(row.case.operator)
     cells = x if groups is None else x.reshape(len(x), groups, -1)

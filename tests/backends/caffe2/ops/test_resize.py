@@ -51,7 +51,7 @@ ROWS = both(
                 RUNTIME,
             )
             for mode in ("linear", "cubic")
-            for size in (2, 4)  # ONNX's evaluator places cells in float32, which is exact for such scales only
+            for size in (2, 4)  # ONNX's evaluator computes coordinates in float32, which is exact for such scales only
         ),
         (
             case(

@@ -1,4 +1,4 @@
-"""The table of the Caffe2 backend's rules: the modules beside this one hold a row for each."""
+"""The table of the Caffe2 backend's rules has a row in a test module next to this one for each rule."""
 
 from __future__ import annotations
 

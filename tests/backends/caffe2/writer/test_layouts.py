@@ -1,4 +1,4 @@
-"""The files that a Caffe2 model may be laid out in, and the profiles of its net: all give ONNX Runtime's numbers."""
+"""The file layouts of a Caffe2 model and the profiles of its net all give ONNX Runtime's numbers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from convert.files.caffe2.minidb import read_minidb
 from convert.files.caffe2.netdef import net_of
 from convert.files.sniff import sniff
 from convert.graph import Graph
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 
 needs_caffe2 = pytest.mark.skipif(
     not os.environ.get("CONVERT_CAFFE2_PYTHON"), reason="needs a real Caffe2: set CONVERT_CAFFE2_PYTHON"
@@ -34,7 +34,7 @@ LAYOUTS = ("nets", "metanet", "mobile", "database")
 
 
 def residual() -> ir.Model:
-    """Convolutions with what follows them in residual networks: ReLU, addition, both, one output used twice."""
+    """Convolutions with the operators after them in residual networks: ReLU, addition, both, one output used twice."""
     random = np.random.default_rng(0)
 
     def weight(*shape: int) -> np.ndarray:
@@ -54,7 +54,7 @@ def residual() -> ir.Model:
 
 
 def many_dtypes() -> ir.Model:
-    """Weights of every dtype that Caffe2 has, one with more elements than a record of a database holds."""
+    """Weights of every dtype that Caffe2 has, one of them with more elements than a database record holds."""
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, [3])
     for dtype in ("float64", "int32", "int64", "int16", "int8", "uint8", "uint16", "bool", "float16"):
@@ -86,8 +86,8 @@ def expected(name: str) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, FEEDS[name]), strict=True))
 
 
-# NNPACK multiplies 3×3 kernels by Winograd's transforms of 8×8 tiles, whose entries reach 21/4 and 1/180: they enlarge
-# the roundings of the sums that they are applied to.
+# NNPACK multiplies 3×3 kernels by Winograd's transforms of 8×8 tiles. Their entries reach 21/4 and 1/180, and enlarge
+# the rounding errors of the sums that they are applied to.
 _WINOGRAD = 8
 
 
@@ -171,7 +171,7 @@ def test_ideep_fuses_and_copies_at_the_boundary_only(tmp_path: Path) -> None:
     made = operators(written("residual", tmp_path, profile="ideep"))
     assert made.count("ConvFusion") == 4
     assert "Add" not in made
-    # The input, what Sigmoid makes; what it reads, and the two ends.
+    # The input, the result of Sigmoid, the blob that it reads, and both ends.
     assert made.count("CopyCPUToIDEEP") == 2
     assert made.count("CopyIDEEPToCPU") == 2
 
@@ -205,7 +205,7 @@ def test_a_fused_net_is_read_back(tmp_path: Path) -> None:
 
 
 def beyond_plain() -> ir.Model:
-    """What takes the ATen operator where sizes are not known."""
+    """Return a graph of operators that become ATen operators if sizes are unknown."""
     g = Graph()
     matrices = g.input("matrices", ir.DataType.FLOAT, ["batch", "n", "n"])
     g.output(g.Det(matrices), "det")

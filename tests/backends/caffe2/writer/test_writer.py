@@ -1,4 +1,4 @@
-"""What the Caffe2 backend writes and what it refuses, and that the real Caffe2 reads it."""
+"""The Caffe2 backend writes nets that the real Caffe2 reads, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from convert.errors import BadInput, ConvertError, Unsupported
 from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.graph import Graph
 from convert.graph.tensors import lazy_tensor
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 
 needs_caffe2 = pytest.mark.skipif(
     not os.environ.get("CONVERT_CAFFE2_PYTHON"), reason="needs a real Caffe2: set CONVERT_CAFFE2_PYTHON"
@@ -46,7 +46,7 @@ def run(path: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def convolution(weights_first: bool = False) -> ir.Model:
-    """Two inputs, one of them used by the second operator only, and two weights."""
+    """A model with two inputs, one of them used by the second operator only, and two weights."""
     g = Graph()
     a = g.input("a", ir.DataType.FLOAT, ["batch", 3, 8, 8])
     b = g.input("b", ir.DataType.FLOAT, ["batch", 4, 1, 1])
@@ -123,7 +123,7 @@ def test_attributes_that_no_rule_handles_are_all_listed_too() -> None:
 
 
 def test_weights_past_the_limit_of_a_message_are_no_obstacle() -> None:
-    """They go to a database beside the nets (`test_layouts.py`); checking reads none of them."""
+    """Such weights go to a database beside the nets (`test_layouts.py`); checking reads none of them."""
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, ["n", 1 << 15])
     huge = lazy_tensor(ir.DataType.FLOAT, [1 << 15, 1 << 15], lambda: pytest.fail("the weights were read"))
@@ -144,7 +144,7 @@ def test_a_folder_without_nets_is_bad_input(tmp_path: Path) -> None:
 @pytest.mark.caffe2
 @needs_caffe2
 class TestRealCaffe2:
-    """What only the real Caffe2 can tell."""
+    """Facts that only the real Caffe2 can confirm."""
 
     def test_our_field_numbers_and_types_are_its_own(self) -> None:
         theirs = json.loads(_python(_DESCRIBE))
@@ -244,7 +244,7 @@ class TestRealCaffe2:
             feeds = {name: np.random.default_rng(0).random(shape, dtype=np.float32)}
             (want,), (got,) = session.run(None, feeds), run(path, feeds).values()
             assert got.shape == want.shape
-            # Both round in float32: their distance is a few roundings of the result's size.
+            # Both round in float32, so their difference is a few roundings of the result's size.
             assert np.sqrt(np.mean((got - want) ** 2)) <= 8 * 2.0**-24 * np.sqrt(np.mean(want**2))
 
 

@@ -1,4 +1,4 @@
-"""What Keras makes of the rows of a run: files of many rows are quick to load."""
+"""Keras's outputs for the rows of a run; rows share a file, because one large file loads faster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     scope="session", params=[pytest.param(False, id="static", marks=pytest.mark.slow), pytest.param(True, id="dynamic")]
 )
 def keras_outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """Of the rows that tests of this run are about: with dynamic lengths by default, with static ones by the others."""
+    """Return Keras's outputs for the rows of this run's tests, with dynamic lengths by default."""
     from tests.backends.keras.ops.keras_support import Outcomes, refused, run_together
 
     users = [item for item in request.session.items if "keras_outcomes" in getattr(item, "fixturenames", ())]

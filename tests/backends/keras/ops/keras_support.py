@@ -21,8 +21,8 @@ from convert.backends.keras.rules import onnx_op as table
 
 from convert.errors import Unsupported
 from convert.graph.shape_inference import infer_facts
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.backends.tensorflow.ops.onnx_cases import Const
 from tests.backends.tensorflow.ops.support import assert_same, expected, model_of
 from tests.support.cases import Case, rows_of_package
@@ -74,7 +74,7 @@ LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
 
 
 def refused(row: Case, batch: bool) -> bool:
-    """Whether the backend must say that Keras has no form for this row."""
+    """Return whether the backend must report that Keras has no form for this row."""
     if any(isinstance(row.inputs[i], np.ndarray) for i in NUMBERS.get(row.operator, ()) if i < len(row.inputs)):
         return True
     if row.operator in IN_32_BITS and any(isinstance(x, np.ndarray) and x.dtype == np.uint64 for x in row.inputs):
@@ -85,21 +85,21 @@ def refused(row: Case, batch: bool) -> bool:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What Keras makes of rows, by the id of a row; batch: their first dims are unknown."""
+    """Keras's outputs by the id of a row. batch: whether the first dims of the rows are unknown."""
 
     batch: bool
     found: dict[int, list[np.ndarray]]
 
 
 def shared_rows(test_module: str) -> list[Case]:
-    """The rows of ONNX operators whose rules are in the module that a test module is named after."""
+    """Return the rows of ONNX operators whose rules are in the module that corresponds to a test module."""
     rules = f"convert.backends.keras.ops.{test_module.rpartition('.test_')[2]}"
     rows = rows_of_package("tests.backends.tensorflow.ops")
     return [row for row in rows if row.operator in table and table.entries[row.operator].rule.__module__ == rules]
 
 
 def check(row: Case, outcomes: Outcomes) -> None:
-    """Assert that Keras gives what onnxruntime does, or that a row is refused."""
+    """Assert that Keras returns what onnxruntime returns, or that the row is refused."""
     if refused(row, outcomes.batch):
         with pytest.raises(Unsupported) as caught:
             check_model(dynamic(model_of(row)) if outcomes.batch else model_of(row))
@@ -109,7 +109,9 @@ def check(row: Case, outcomes: Outcomes) -> None:
 
 
 def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The first dim of every input of two dims or more is unknown, inputs of the same length having the same one."""
+    """Return the model with an unknown first dim of every input of two dims or more; inputs of equal length share its
+    name.
+    """
     for value in model.graph.input:
         shape = value.type.tensor_type.shape
         if len(shape.dim) > 1:
@@ -121,7 +123,7 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _without_made_names(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without the names that inference makes for dims: another row has the same ones for others."""
+    """Return the model without inferred names of dims, because another row may use the same name for another size."""
     for value in (*model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param.startswith("unk__"):
@@ -130,19 +132,19 @@ def _without_made_names(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def shared(proto: onnx.ModelProto) -> ir.Model:
-    """As the ONNX frontend hands it over."""
+    """Return the model as the ONNX frontend reads it."""
     model = ir.from_proto(proto)
     infer_facts(model)
     return model
 
 
 def check_model(proto: onnx.ModelProto) -> None:
-    """Raise what the backend says it cannot write."""
+    """Raise the backend's error for operators that it cannot write."""
     room.check(shared(proto), "keras", Options())
 
 
 def run_together(rows: Sequence[Case], folder: Path, *, batch: bool, as_graph: bool = False) -> list[list[np.ndarray]]:
-    """The outputs of each row: all rows of one opset are one model, which is written, loaded and called."""
+    """Return the outputs of each row: all rows of one opset become one model, which is written, loaded and called."""
     found: dict[int, list[np.ndarray]] = {}
     by_opset: dict[int, list[tuple[int, onnx.ModelProto]]] = {}
     for i, row in enumerate(rows):
@@ -167,7 +169,9 @@ def _feeds(rows: Sequence[Case], members: Sequence[tuple[int, onnx.ModelProto]])
 
 
 def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], path: Path, *, as_graph: bool) -> dict[str, np.ndarray]:
-    """as_graph: traced with the dims that the model declares, as `predict` does: unknown ones have no number there."""
+    """Run the model. as_graph: traced with the declared dims, as `predict` does, so that unknown dims have no
+    number.
+    """
     import keras
     import tensorflow as tf
 

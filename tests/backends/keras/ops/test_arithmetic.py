@@ -21,7 +21,7 @@ ROWS = [
         case(name, i32(4, 1), i32(3, 1, 5)).named("of both shapes")
         for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
     ),
-    # A file keeps scalars as numbers without a dtype.
+    # A file stores scalars as numbers without a dtype.
     *(case(operator, NEAR, const(np.array(0.1))).named("scalar of float64") for operator in COMPARISONS),
     case("Mod", NEAR * 7, const(np.array(0.1)), fmod=1).named("scalar of float64"),
     case("Mod", f32(4).astype(np.float16), const(np.array(1.5, np.float16)), fmod=1).named("scalar of float16"),

@@ -1,4 +1,6 @@
-"""Rows of several inputs at run time, with each of these a constant of the model in turn: right, or refused in time."""
+"""Rows with several run-time inputs, each of which becomes a constant of the model in turn: right, or refused before
+writing.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def _variants() -> Iterator[Case]:
 
 
 def _check(rows: list[Case], folder: Path, *, batch: bool) -> int:
-    """How many rows are right; the others are refused before anything is written."""
+    """Return how many rows are right; the others are refused before anything is written."""
     taken = []
     for row in rows:
         model = dynamic(model_of(row)) if batch else model_of(row)
@@ -49,7 +51,7 @@ def _check(rows: list[Case], folder: Path, *, batch: bool) -> int:
 
 
 def test_a_constant_first_input(tmp_path: Path) -> None:
-    """What layers and operations are made of, where it comes with the model and the rest at run time."""
+    """The first input is a constant of the model, and the others are inputs."""
     x = f32(2, 3, 4)
     rows = [
         case("PRelu", const(x), f32(3, 1)),

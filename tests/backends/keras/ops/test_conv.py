@@ -12,12 +12,17 @@ import pytest
 
 import convert
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
+from tests.backends.tensorflow.ops.onnx_cases import const
 from tests.support.cases import Case, case, f32, params
 from tests.support.onnx_support import array, info, model, run_ort
 
 ROWS = [
     *shared_rows(__name__),
     case("Conv", f32(2, 4, 7, 8), f32(6, 2, 3, 3), f32(6), group=2, pads=[1, 0, 1, 2]).named("computed kernel"),
+    *(
+        case("Conv", f32(2, 2, n, n, n), const(f32(3, 2, k, k, k)), auto_pad="SAME_UPPER", strides=[s] * 3)
+        for n, k, s in ((3, 1, 3), (8, 2, 5), (8, 3, 5))
+    ),
 ]
 
 
@@ -30,7 +35,7 @@ def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
 @pytest.mark.parametrize("more", [{}, {"auto_pad": "SAME_UPPER"}], ids=["plain", "same"])
 @pytest.mark.parametrize("width", [3, 4, "w"])
 def test_one_window_along_the_width_has_no_stride(width: Any, more: dict[str, Any], tmp_path: Path) -> None:
-    """Of one channel and with no stride along the height, oneDNN reads elements that are not the window's."""
+    """With one channel and no stride along the height, oneDNN would read elements outside the window."""
     rng = np.random.default_rng(0)
     node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], strides=[1, 4], **more)
     weights = [array("w", rng.standard_normal((4, 1, 3, 3)))]

@@ -43,7 +43,9 @@ BRANCHES = """<ir_version: 8, opset_import: ["" : 20]> g (float[6, 5, 3] x) => (
 
 
 def test_what_fails_behind_a_refusal_is_no_defect(tmp_path: Path) -> None:
-    """`tests.suites.compose --source onnx --seed 811`: of the branch's result nothing is known, which no GRU takes."""
+    """From `tests.suites.compose --source onnx --seed 811`: the branch's result is unknown, and a GRU does not take
+    such a value.
+    """
     proto, rng = onnx.parser.parse_model(BRANCHES), np.random.default_rng(0)
     weights = {"w": rng.standard_normal((2, 6, 3)), "r": rng.standard_normal((2, 6, 2))}
     proto.graph.initializer.extend(array(name, content) for name, content in weights.items())
@@ -53,7 +55,9 @@ def test_what_fails_behind_a_refusal_is_no_defect(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("operator", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 def test_a_width_that_the_weights_tell(operator: str, gates: int, tmp_path: Path) -> None:
-    """`tests.suites.compose --source onnx --seed 46181`: a dim that inference leaves open, before a layer."""
+    """From `tests.suites.compose --source onnx --seed 46181`: a layer's input has a dim that inference does not
+    find.
+    """
     proto = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 20]> g (float[t, b, w] x) => (float[t, 1, b, 2] y) '
         f"{{ y = {operator} <hidden_size = 2> (x, k, r) }}"

@@ -1,4 +1,4 @@
-"""The table of the Keras backend's rules: the modules beside this one hold rows of each."""
+"""The table of the Keras backend's rules has rows in the test modules next to this one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ CASES = rows_of_package("tests.backends.tensorflow.ops")
 
 @pytest.mark.parametrize("row", params([row for row in CASES if row.operator in table.gaps]))
 def test_gaps_are_refused_by_name(row: Case, tmp_path: Path) -> None:
-    """Or right, where the operator can be written out: a loop of known length, a transform of real numbers."""
+    """A gap may also be right, if the operator can be written out: a loop of known length, a transform of real
+    numbers.
+    """
     refusal = ""
     try:
         check_model(model_of(row))

@@ -1,4 +1,4 @@
-"""Operators that Keras has no rule for, written out in those that it has, against onnxruntime."""
+"""Operators without a Keras rule, written out in operators that have one, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.backends.keras.ops.keras_support import check_model, run_together
 from tests.backends.tensorflow.ops.support import assert_same, expected, model_of
 from tests.support.cases import Case, case, f32, i64, params, rows_of_package
 from tests.support.lowered_rows import ROWS as MORE
-from tests.support.marks import slow_but
 
 ROWS = [
     row
@@ -27,7 +26,7 @@ ROWS = [
 
 
 def _computes_sizes(row: Case) -> bool:
-    """Whether an image, a block or a length comes at run time."""
+    """Return whether an image size, a block size or a length is known at run time only."""
     return row.operator in ("CenterCropPad", "Col2Im", "DFT") and any(
         isinstance(x, np.ndarray) and x.dtype.kind == "i" for x in row.inputs[1:]
     )
@@ -36,9 +35,12 @@ def _computes_sizes(row: Case) -> bool:
 TAKEN = [row for row in ROWS if not _computes_sizes(row)]
 
 
-@pytest.mark.parametrize("batch", slow_but([False, True], False))
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [False, True])
 def test_rows(batch: bool, tmp_path: Path) -> None:
-    """batch: the first dim of each input is unknown; that of a CenterCropPad is then computed, which is refused."""
+    """batch: the first dim of each input is unknown; a CenterCropPad is then refused, because it would compute a
+    size.
+    """
     rows = [row for row in TAKEN if not (batch and row.operator == "CenterCropPad")]
     assert {row.operator for row in rows} >= {"Col2Im", "DFT", "GridSample", "RotaryEmbedding", "STFT"}
     for row, got in zip(rows, run_together(rows, tmp_path, batch=batch), strict=True):

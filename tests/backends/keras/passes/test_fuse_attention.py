@@ -1,4 +1,6 @@
-"""Attention with its projections becomes Keras's MultiHeadAttention, however the source splits and joins its heads."""
+"""Attention with its projections becomes Keras's MultiHeadAttention for any way in which the source splits and joins
+heads.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import convert
-from convert.options import parse_input
+from convert.request.options import parse_input
 
 torch = pytest.importorskip("torch")
 keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")
@@ -17,7 +19,7 @@ nn, attend = torch.nn, torch.nn.functional.scaled_dot_product_attention
 
 
 class Joined(nn.Module):
-    """One matrix for queries, keys and values, heads split as vision transformers do."""
+    """One matrix for queries, keys and values, with heads split as in vision transformers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +32,9 @@ class Joined(nn.Module):
 
 
 class Causal(nn.Module):
-    """Four matrices without biases, each step sees those before it; values narrower than keys, a wider result."""
+    """Four matrices without biases; each step sees earlier steps only; values are narrower than keys, the result is
+    wider.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +60,7 @@ class Torch(nn.Module):
 
 
 class Read(Joined):
-    """The product is read elsewhere as well: its layer has to stay."""
+    """Another node reads the product too, so its layer must stay."""
 
     def forward(self, x):
         return super().forward(x), self.qkv(x).sum(-1)
@@ -71,7 +75,7 @@ class Scaled(Joined):
 
 
 class Shuffled(Joined):
-    """Steps and heads change places on the way: not what the layer does."""
+    """Steps and heads are swapped in between, which the layer does not do."""
 
     def forward(self, x):
         q, k, v = self.qkv(x).unflatten(-1, (3, 3, 8)).permute(2, 0, 3, 1, 4).unbind(0)
@@ -79,7 +83,7 @@ class Shuffled(Joined):
 
 
 class Windows(Joined):
-    """Steps attend to those of their window only, and windows are split off behind the projection."""
+    """Steps attend only within their window, and windows are split off after the projection."""
 
     def forward(self, x):
         batch, steps, width = x.shape
@@ -88,7 +92,7 @@ class Windows(Joined):
 
 
 class Alike(nn.Module):
-    """A bias for some of the projections, which the layer has for all or for none."""
+    """Only some projections have a bias, while the layer has biases for all or none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +104,7 @@ class Alike(nn.Module):
 
 
 class Thin(nn.Module):
-    """Heads of one number each, and as many steps: Keras would add their biases along the steps."""
+    """Heads of one number each, and as many steps as heads: Keras would add the biases along the steps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +143,7 @@ SIZES = {"batch": (2, 1), "steps": (6, 3), "seq": (5, 2), "mem": (3, 6)}
 
 
 def converted(make, inputs: list[str], path: Path):
-    """The Keras model, which gives what the PyTorch one gives, for dims of two sizes each."""
+    """Return the Keras model, after checking that it gives the PyTorch model's results for two sizes of each dim."""
     torch.manual_seed(0)
     module = make().eval()
     convert.convert(module, "keras", path, inputs=inputs, verify=False)

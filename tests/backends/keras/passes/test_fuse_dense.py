@@ -1,4 +1,4 @@
-"""A product with a constant matrix and the bias added to it: one layer, or what keeps integers exact."""
+"""A product with a constant matrix and the bias added to it become one layer; integers stay exact."""
 
 from __future__ import annotations
 

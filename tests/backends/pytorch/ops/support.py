@@ -20,12 +20,13 @@ from tests.support.merged_cases import merged
 
 
 def computed(row: Case, variant: int) -> list[np.ndarray]:
-    """What PyTorch computes; constants are emitted without the passes, which would fold them."""
+    """Return PyTorch's outputs; constants are emitted without the passes, which would fold them."""
     return _run(model_of(row, variant), feeds_of(row), variant)
 
 
 class RowsTogether:
-    """The outputs of rows, thirty to a program: to capture one costs five times as much as an operator in it.
+    """The outputs of rows, thirty to a program, because capturing a program takes five times as long as one operator in
+    it.
 
     No program has rows of two groups.
     """
@@ -36,7 +37,10 @@ class RowsTogether:
         self._place = {id(row): i for i, batch in enumerate(self._batches) for row in batch}
 
     def outputs(self, row: Case) -> list[np.ndarray]:
-        """What PyTorch computes; of a batch that fails each row fails, the guilty one with an error of its own."""
+        """Return PyTorch's outputs.
+
+        If a batch of rows fails, all of its rows fail, the faulty row with its own error.
+        """
         try:
             return self._outcomes(self._place[id(row)])[id(row)]
         except Exception:
@@ -70,7 +74,9 @@ def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], variant: int) -> 
 
 
 def as_array(x: torch.Tensor) -> np.ndarray:
-    """The content as numpy; bfloat16 through its bytes. Parts that a split gives of a parameter ask for a gradient."""
+    """Return the content as numpy; bfloat16 by way of its bytes. Parts that a split returns of a parameter require
+    gradients.
+    """
     x = x.detach()
     if x.dtype == torch.bfloat16:
         return x.view(torch.int16).numpy().view(ir.DataType.BFLOAT16.numpy())
@@ -78,5 +84,5 @@ def as_array(x: torch.Tensor) -> np.ndarray:
 
 
 def assert_right(row: Case, variant: int = STATIC) -> None:
-    """PyTorch computes what onnxruntime does, or ONNX's own evaluator."""
+    """Assert that PyTorch computes what onnxruntime computes, or ONNX's own evaluator."""
     assert_same(computed(row, variant), expected(row))

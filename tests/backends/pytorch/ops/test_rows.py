@@ -1,6 +1,6 @@
 """The rules of the PyTorch backend on the rows that all backends share, against onnxruntime and ONNX's evaluator.
 
-Inputs come at run time, shapes and axes among them; that they are constants is a slow test.
+All inputs, including shapes and axes, come at run time; a slow test makes them constants.
 """
 
 from __future__ import annotations

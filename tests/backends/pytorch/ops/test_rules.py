@@ -1,4 +1,4 @@
-"""The table of the PyTorch backend's rules: a row or a graph for each, those that the shared rows cannot say here."""
+"""The table of the PyTorch backend's rules: a row or a graph for each rule that the shared rows do not cover."""
 
 from __future__ import annotations
 
@@ -129,14 +129,14 @@ def model_of(text: str) -> onnx.ModelProto:
 
 
 def right(name: str, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What onnxruntime computes, or ONNX's own evaluator where onnxruntime lacks the operator."""
+    """Return the outputs of onnxruntime, or of ONNX's own evaluator if onnxruntime lacks the operator."""
     if name == "attention" or name.startswith("rounds"):
         return list(ReferenceEvaluator(model).run(None, feeds))
     return list(onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds))
 
 
 def drawn(type_: onnx.TypeProto.Tensor, rng: np.random.Generator) -> np.ndarray:
-    """Normal numbers, large ones without a sign, or a size."""
+    """Return normal numbers, large unsigned ones, or a size."""
     dims = [d.dim_value for d in type_.shape.dim]
     if type_.elem_type == onnx.TensorProto.FLOAT:
         return rng.normal(size=dims).astype(np.float32)

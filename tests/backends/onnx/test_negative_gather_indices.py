@@ -1,4 +1,4 @@
-"""Places that are counted and may be negative: onnxruntime, optimizing as for its users, gathers at them."""
+"""Computed indices that may be negative: onnxruntime gathers correctly with its default optimizations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 from convert.backends import onnx as backend
 
 from convert.graph import Graph
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import run_ort
 
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 
 Count = Callable[[Graph, ir.Value], tuple[Any, Any, Any]]
 
-# Start, limit and step of what is counted, by the length n of x, and the places. The first four need the Cast.
+# Start, limit and step of a Range, by the length n of x, and the indices. The first four need the Cast.
 COUNTED: dict[str, tuple[Count, list[int]]] = {
     "backwards": (lambda g, n: (g.Sub(n, 1), -1, -1), [3, 2, 1, 0]),
     "from before the first": (lambda g, n: (-1, n, 1), [-1, 0, 1, 2, 3]),

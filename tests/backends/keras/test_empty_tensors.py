@@ -1,4 +1,4 @@
-"""Tensors without elements in Keras files: constants, and sizes of what has an axis without elements."""
+"""Tensors without elements in Keras files: constants, and sizes of tensors with a dim of 0."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_shapes_stay(tmp_path: Path) -> None:
     for t in (0, 3):
         feed = {"x": np.ones((2, t), np.float32)}
         (got,) = run_target("keras", path, [feed])
-        # What a mean of nothing is, is another table's: here it runs.
+        # Another table tests the mean over no elements; here it only has to run.
         for name, want in zip(("y", "e", "m")[: 3 if t else 2], session.run(["y", "e", "m"], feed), strict=False):
             np.testing.assert_array_equal(got[name], want, err_msg=name)
             assert got[name].shape == want.shape
