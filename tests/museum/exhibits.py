@@ -1,0 +1,88 @@
+"""The models in an archive that a maker wrote, converted to ONNX and compared with what their writer computed."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import convert
+from convert.errors import ConvertError
+
+INPUTS_NEEDED = ("pt", "ptl", "pth")
+"""Suffixes of files that do not say which inputs they take."""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A model, `name`, in an archive. `stem` names the arrays beside it."""
+
+    archive: Path
+    name: str
+
+    @property
+    def stem(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def id(self) -> str:
+        return f"{self.archive.stem}-{self.name}"
+
+    def extract(self, folder: Path) -> Path:
+        """Return the model's path after extracting it."""
+        with zipfile.ZipFile(self.archive) as opened:
+            opened.extractall(folder, [m for m in opened.namelist() if m.split("/")[0] == self.name])
+        return folder / self.name
+
+    def arrays(self) -> tuple[list[Any], list[Any]]:
+        """Return the inputs, and the outputs that the writer computed."""
+        with zipfile.ZipFile(self.archive) as opened, np.load(opened.open(f"{self.stem}.npz")) as saved:
+            found = {key: saved[key] for key in saved.files}
+        return tuple([found[f"{side}{i}"] for i in range(len(found)) if f"{side}{i}" in found] for side in "xy")  # type: ignore[return-value]
+
+
+def exhibits(archive: Path) -> Iterator[Exhibit]:
+    """Yield the models of an archive."""
+    with zipfile.ZipFile(archive) as opened:
+        names = sorted({name.split("/")[0] for name in opened.namelist()})
+    yield from (Exhibit(archive, name) for name in names if not name.endswith(".npz"))
+
+
+def outcome(exhibit: Exhibit, folder: Path) -> tuple[str, str]:
+    """Return "right", "wrong" or "refused", with the reason, for the conversion of a model to ONNX."""
+    inputs, expected = exhibit.arrays()
+    path, target = exhibit.extract(folder), folder / "converted.onnx"
+    needed = {"inputs": inputs} if path.suffix[1:] in INPUTS_NEEDED else {}
+    try:
+        convert.convert(path, "onnx", target, verify=False, **needed)
+    except ConvertError as error:
+        return "refused", f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+    problem = difference(run(target, inputs), expected)
+    return ("wrong", problem) if problem else ("right", "")
+
+
+def run(path: Path, inputs: list[Any]) -> list[Any]:
+    """Return the outputs of an ONNX file, without the states that follow those of the source."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, {value.name: array for value, array in zip(session.get_inputs(), inputs, strict=False)})
+
+
+def difference(got: list[Any], expected: list[Any]) -> str:
+    """Return in what the outputs differ, or an empty text."""
+    if len(got) < len(expected):
+        return f"{len(got)} outputs instead of {len(expected)}"
+    for number, (ours, theirs) in enumerate(zip(got, expected, strict=False)):
+        if ours.shape != theirs.shape:
+            return f"output {number} has the shape {ours.shape} instead of {theirs.shape}"
+        try:
+            np.testing.assert_allclose(ours, theirs, 1e-4, 1e-5)
+        except AssertionError:
+            off = np.abs(ours.astype(np.float64) - theirs).max()
+            return f"output {number} is off by {off:.3g} where the largest is {np.abs(theirs).max():.3g}"
+    return ""

@@ -1,0 +1,55 @@
+"""Archives of models with their inputs and outputs, written by the makers (Python 3.6 and later, nothing but NumPy)."""
+
+from __future__ import print_function  # noqa: UP010 (Python 3.6 has no `annotations`)
+
+import io
+import os
+import tempfile
+import traceback
+import zipfile
+
+import numpy as np
+
+
+class Archive:
+    """A zip file with models and, for each model, NAME.npz: inputs x0, x1, … and outputs y0, y1, … in order."""
+
+    def __init__(self, target):
+        self._zip = zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED)
+        self._folder = tempfile.TemporaryDirectory()
+
+    def path(self, name):
+        """Return a new temporary path that ends in `name`."""
+        return os.path.join(tempfile.mkdtemp(dir=self._folder.name), name)
+
+    def arrays(self, name, inputs, outputs):
+        """Write NAME.npz."""
+        content = io.BytesIO()
+        named = {f"x{i}": np.asarray(array) for i, array in enumerate(inputs)}
+        named.update({f"y{i}": np.asarray(array) for i, array in enumerate(outputs)})
+        np.savez(content, **named)
+        self._zip.writestr(name + ".npz", content.getvalue())
+
+    def file(self, path, name=None):
+        """Add a file, or a folder with all its files, as `name`."""
+        name = name or os.path.basename(path)
+        if not os.path.isdir(path):
+            self._zip.write(path, name)
+        for folder, _, files in os.walk(path):
+            for file in files:
+                inside = os.path.relpath(os.path.join(folder, file), path)
+                self._zip.write(os.path.join(folder, file), name + "/" + inside.replace(os.sep, "/"))
+
+    def attempt(self, name, make):
+        """Call `make()`, and report a model that this release cannot make."""
+        try:
+            make()
+        except Exception as error:  # releases lack features in many ways
+            if os.environ.get("MUSEUM_TRACEBACKS"):
+                traceback.print_exc()
+            print(f"left out {name}: {type(error).__name__}: {str(error).strip()[:150]}", flush=True)
+
+    def close(self):
+        """Finish the archive."""
+        self._zip.close()
+        self._folder.cleanup()
