@@ -1,17 +1,21 @@
-"""Every benchmark in one run: one table of ours beside what we compare with, in Markdown and JSON.
+"""Run all benchmarks and write one table as Markdown and JSON, with a peer's figure next to each of ours.
 
     python tests/benchmarks/all.py [--minutes 60] [--only startup capture …] [--output DIR]
                                    [--tf2onnx PYTHON] [--onnx2tf PYTHON] [--optimum PYTHON]
 
-The scripts run one after another, each with arguments that bound it and a share of the time that is left: one that
-takes longer is ended, keeps the figures that it has, and the others keep their shares; what one does not use, the
-others get. What did not end in time, or lacks the environment of a peer, is named below the table. PYTHON is the
-interpreter of an environment with that peer. Figures are of this machine, and those of a row are of one run.
-`benchmarks.md`, which begins with a summary to be quoted, and `benchmarks.json` are written into DIR, anew after each
-script.
+The scripts run one after another. Each gets arguments that limit its work, and a share of the time that is left. A
+script that exceeds its share is ended and keeps the figures that it has; time that a script does not use goes to the
+others. Scripts that did not finish, or whose peer has no environment, are listed below the table.
 
-The environments: `pip install tf2onnx`, `pip install onnx2tf tf_keras` and `pip install "optimum[onnx]"`, each into an
-environment of its own, because each asks for other versions of the frameworks.
+PYTHON is the interpreter of an environment with that peer. All figures are of this machine, and the figures of a row
+are of one run. `benchmarks.md`, which begins with a summary to quote, and `benchmarks.json` are written into DIR, again
+after each script.
+
+Each peer needs an environment of its own, because they ask for different versions of the frameworks:
+
+    pip install tf2onnx
+    pip install onnx2tf tf_keras
+    pip install "optimum[onnx]"
 """
 
 from __future__ import annotations
@@ -60,10 +64,10 @@ SCRIPTS: dict[str, tuple[float, list[str]]] = {
     "variables": (5, ["--batches", "1"]),
     "language_models": (3, ["--billions", "2"]),
 }
-"""The share of each script, and what bounds its time; those first that say most to a user.
+"""The share of each script and the arguments that limit its time; the scripts that matter most to users come first.
 
-Graphs of TensorFlow under `jit_compile=True` are left to `latency.py`: networks with depthwise convolutions take 12 to
-20 times as long there, and with it the others' share.
+TensorFlow graphs under `jit_compile=True` are left to `latency.py`: networks with depthwise convolutions take 12 to 20
+times as long there, and would use up the time of the others.
 """
 PEERS = {
     "onnx_peers": "tf2onnx",
@@ -73,7 +77,7 @@ PEERS = {
     "exporters": "optimum",
 }
 ALONE = {"onnx_peers", "lite", "exporters"}
-"""The scripts that have rows without the environment of their peer."""
+"""Scripts that print rows even without the environment of their peer."""
 
 SUMMARY = (
     ("Commands, seconds of wall time", "startup", "wall time of a command", "", ""),
@@ -93,7 +97,7 @@ PACKAGES = ("torch", "tensorflow", "keras", "onnx", "onnxruntime", "numpy")
 
 
 def processor() -> str:
-    """The processor's name, the number of cores, and the sets of instructions that kernels are chosen by."""
+    """Return the processor's name, the number of cores, and the instruction sets by which kernels are chosen."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
     known = {name.strip(): value for name, value in fields.items()}
@@ -102,18 +106,18 @@ def processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of this Python and of what the figures depend on."""
+    """Return the versions of Python and of the packages that the figures depend on."""
     return {"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}
 
 
 def run(name: str, words: list[str], seconds: float) -> tuple[str, list[dict[str, Any]]]:
-    """Run one script: what went wrong, if anything, and the figures that it recorded."""
+    """Run one script; return an error text, empty if there is none, and the figures that it recorded."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "records")
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {RECORDS: str(place)}
         command = [sys.executable, str(HERE / f"{name}.py"), *words]
         with Path(folder, "errors").open("w+") as errors:
-            # A session of its own, so that what it has started ends with it.
+            # A session of its own, so that its child processes are ended with it.
             started = subprocess.Popen(command, env=environment, stderr=errors, start_new_session=True)
             try:
                 code = started.wait(seconds)
@@ -135,7 +139,7 @@ def _end(started: subprocess.Popen) -> None:
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each of `SUMMARY`: the geometric mean of the ratios of its rows, the ends, and how many there are."""
+    """Return a line for each entry of `SUMMARY`: geometric mean, minimum, maximum and number of its ratios."""
     lines = []
     for what, benchmark, measure, peer, pattern in SUMMARY:
         found = [
@@ -160,7 +164,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """The table, below what it was measured with."""
+    """Return the table, below the machine and the versions that it was measured with."""
     made = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     text = [f"# Benchmarks, {found['date']}", "", f"{found['processor']}; {made}; {found['minutes']:.0f} minutes.", ""]
     text += ["Ours as a multiple of a peer's, each from one run; the geometric mean, how many cases, and the ends:", ""]
@@ -217,7 +221,7 @@ def main() -> None:
 
 
 def write(folder: Path, found: Mapping[str, Any]) -> None:
-    """Both files of what was found so far."""
+    """Write both files with the figures so far."""
     (folder / "benchmarks.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     (folder / "benchmarks.md").write_text(markdown(found))
 

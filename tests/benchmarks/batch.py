@@ -1,14 +1,17 @@
-"""What a batch costs: a zoo of small models with one job and with two, and a task in a warm worker and in a cold one.
+"""Measure the cost of a batch: a zoo with one job and with two, and one task in a warm and in a cold worker.
 
     python tests/benchmarks/batch.py [--models 24] [--rounds 2] [--tiny] [--no-verify] [--cold] [--only PART]
 
-PART is zoo, tasks or driver. The zoo is of PyTorch networks with 0.2 to 2 million parameters (MobileNet V1 of different
-widths, VGG with batch norms, transformer encoders), with --tiny of networks of a few layers, each to ONNX or to a
-SavedModel. `convert batch` runs over it with `--jobs 1` and `--jobs 2`, start of the warm processes included: wall
-seconds, CPU seconds of all processes, when the first task began, and how long tasks took; then the ratio of the
-throughputs, each the best of the rounds, of which the first fills the page cache. The second table is CPU seconds for
-one task, by pair: in a new interpreter (cold), and in a fork of a warm process, whose own start is a line of its own.
-Last comes what the process that drives a batch spends on each task, which is what a large cluster waits for.
+PART is zoo, tasks or driver:
+
+- zoo: PyTorch networks with 0.2 to 2 million parameters (MobileNet V1 of several widths, VGG with batch norms,
+  transformer encoders; with --tiny networks of a few layers), each to ONNX or to a SavedModel. `convert batch` runs
+  over it with `--jobs 1` and `--jobs 2`. The table has wall seconds, CPU seconds of all processes, the start of the
+  first task and the time of a task, all with the start of the warm processes, then the ratio of the throughputs. Each
+  figure is the best of the rounds; the first round fills the page cache.
+- tasks: CPU seconds of one task, by source and target: in a new interpreter (cold), and in a fork of a warm process.
+  The start of the warm process is a line of its own.
+- driver: the time that the process which drives a batch spends on each task. A large cluster waits for it.
 """
 
 from __future__ import annotations
@@ -36,16 +39,16 @@ from convert.batch.plan import Task
 from convert.batch.processes import process_tree, task_memory
 from convert.batch.task_key import compute_key, versions
 from convert.batch.worker import GOOD, run
-from convert.runners.marks import new_mark
+from convert.processes.marks import new_mark
 
 PAIRS = (("onnx", "onnx"), ("onnx", "tf"), ("pt", "onnx"), ("pt", "tf"), ("pt", "caffe2"))
 
 SIZE = 64
-"""Of the pictures that the zoo's networks take."""
+"""Height and width of the pictures that the zoo's networks take."""
 
 
 def tiny(i: int) -> tuple[nn.Module, str]:
-    """A network of a few layers and the dims of its input: every third is dense."""
+    """Return a network of a few layers and the dims of its input; every third network is dense."""
     width = 8 + 4 * (i % 5)
     if i % 3 == 2:
         layers = [m for _ in range(2 + i % 4) for m in (nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width))]
@@ -55,7 +58,7 @@ def tiny(i: int) -> tuple[nn.Module, str]:
 
 
 def small(i: int) -> tuple[nn.Module, str]:
-    """One of the three kinds of the zoo, and the dims of its input."""
+    """Return a network of one of the zoo's three kinds, and the dims of its input."""
     if i % 3 == 0:
         return mobilenet(8 + 2 * (i % 8)), f"batch,3,{SIZE},{SIZE}"
     if i % 3 == 1:
@@ -92,12 +95,15 @@ def block(before: int, after: int, stride: int = 1, groups: int = 1, size: int =
 
 
 def head(channels: int) -> list[nn.Module]:
-    """From pictures to ten numbers."""
+    """Return the last layers, from images to ten numbers."""
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10)]
 
 
 def network(i: int, make: Callable[[int], tuple[nn.Module, str]] = tiny) -> tuple[nn.Module, str]:
-    """One of the zoo in eval mode, its batch norms calibrated: without that random networks do not feel their input."""
+    """Return a network of the zoo in eval mode.
+
+    Its batch norms are calibrated, else the output hardly depends on the input.
+    """
     torch.manual_seed(i)
     module, dims = make(i)
     for part in module.modules():
@@ -109,7 +115,7 @@ def network(i: int, make: Callable[[int], tuple[nn.Module, str]] = tiny) -> tupl
 
 
 def write(folder: Path, count: int, verify: bool, make: Callable[[int], tuple[nn.Module, str]]) -> Path:
-    """The models and their manifest."""
+    """Write the models and their manifest."""
     rows = [f"[defaults]\nverify = {str(verify).lower()}\n"]
     for i in range(count):
         module, dims = network(i, make)
@@ -121,7 +127,7 @@ def write(folder: Path, count: int, verify: bool, make: Callable[[int], tuple[nn
 
 
 def zoo(count: int, rounds: int, verify: bool, cold: bool, make: Callable[[int], tuple[nn.Module, str]]) -> None:
-    """One job, two jobs, and how many times faster two are."""
+    """Measure one job and two jobs, and print how many times faster two are."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         manifest = write(folder, count, verify, make)
@@ -143,7 +149,7 @@ def zoo(count: int, rounds: int, verify: bool, cold: bool, make: Callable[[int],
 
 
 def journal(out: Path, began: float) -> str:
-    """When the first task began, and how long all of them took."""
+    """Return the start of the first task and the time of all tasks."""
     records = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
     first = min(r["time"] for r in records) - began
     seconds = [r["seconds"] for r in records if r["event"] == "ended"]
@@ -151,7 +157,7 @@ def journal(out: Path, began: float) -> str:
 
 
 def tasks(verify: bool) -> None:
-    """CPU seconds of one task of each pair, cold, and in the second of two forks; then those of the warm start."""
+    """Print CPU seconds of one task of each pair, cold and in the second of two forks, then those of the warm start."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         torch.save(network(0)[0], folder / "net.pt")
@@ -186,7 +192,7 @@ def tasks(verify: bool) -> None:
 
 
 def driver() -> None:
-    """What the process that drives a batch spends on each task."""
+    """Measure the time that the process which drives a batch spends on each task."""
     with tempfile.TemporaryDirectory() as place:
         folder, count, size = Path(place), 200, 256 << 20
         (folder / "small.onnx").write_bytes(b"\x08\x0a")
@@ -218,13 +224,13 @@ def _print(what: str, work: Callable[[], object], count: int, unit: float, text:
 
 
 def _reaped(pid: int) -> float:
-    """CPU seconds of the children that a process has waited for, and theirs."""
+    """Return CPU seconds of all ended descendants of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Wall seconds, and CPU seconds of all child processes."""
+    """Return wall seconds, and CPU seconds of all child processes."""
     start, before = time.monotonic(), _children()
     work()
     return time.monotonic() - start, _children() - before

@@ -1,9 +1,10 @@
-"""How fast our Caffe2 nets run on the real Caffe2, by profile, against ONNX Runtime.
+"""Measure our Caffe2 nets on the real Caffe2, by profile, beside ONNX Runtime.
 
     CONVERT_CAFFE2_PYTHON=… python tests/benchmarks/caffe2.py [--networks resnet50 …] [--runs 9]
 
-PyTorch networks of timm are converted to ONNX and to nets of the profiles plain, nnpack and ideep. ONNX Runtime in this
-process and Caffe2 in a child run them in turn, each on one thread, on one image: medians of CPU milliseconds per call.
+PyTorch networks of timm are converted to ONNX, and to nets of the profiles plain, nnpack and ideep. ONNX Runtime in
+this process and Caffe2 in a child process run them in turn, on one thread, on one image. The figures are medians of CPU
+milliseconds per call.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from clocks import record
 
 PROFILES = ("plain", "nnpack", "ideep")
 
-# Runs nets on request: a folder a line comes in, the milliseconds of one run go out.
+# Run nets on request: read the folder of a net per line, print the milliseconds of one run.
 _CHILD = """
 import json, sys, time
 import numpy as np
@@ -58,7 +59,7 @@ for line in sys.stdin:
 
 
 def onnx_runtime(path: Path, image: np.ndarray) -> Callable[[], tuple[float, np.ndarray]]:
-    """A function that runs the ONNX file once: CPU milliseconds, and the output."""
+    """Return a function that runs the ONNX file once and returns CPU milliseconds and the output."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

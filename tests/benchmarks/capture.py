@@ -1,11 +1,11 @@
-"""What PyTorch → ONNX costs and what its graph is worth, ours against torch.onnx.export(dynamo=True), in one run.
+"""Measure PyTorch → ONNX and the speed of the result, beside torch.onnx.export(dynamo=True).
 
     python tests/benchmarks/capture.py [--rounds 3] [--models resnet50 bert vit transformer]
 
-Each measurement is a new process that imports torch, builds the models with random weights, and only then starts the
-clocks: CPU seconds of the process (all threads) and the peak of the resident set beyond what it was at that moment,
-for the first model that the process converts and, after another model, for this one as the second. ONNX Runtime then
-runs the two files on one thread in turn. Medians over the rounds, and over 20 runs for the latency.
+Each measurement is a new process. It imports torch and builds the models with random weights before the clocks start.
+Measured are the CPU seconds of the process (all threads) and the peak of its resident memory above that at the start.
+One model is the first that the process converts, and another the second. ONNX Runtime then runs both files in turn on
+one thread. The figures are medians over the rounds, and over 20 runs for the latency.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from clocks import child, measured, record
 
 MODELS = ("resnet50", "bert", "vit", "transformer")
 BEFORE = {"resnet50": "bert", "bert": "resnet50", "vit": "resnet50", "transformer": "resnet50"}
-"""The model that a process converts first where the other one is measured as its second."""
+"""The model that a process converts first when another one is measured as its second."""
 
 
 def build(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """The module in eval mode and its example inputs: ResNet-50, BERT-base, ViT-Large (24 blocks), 12-layer encoder."""
+    """Return ResNet-50, BERT-base, ViT-Large (24 blocks) or a 12-layer encoder in eval mode, and its inputs."""
     import torch
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -53,9 +53,10 @@ def build(name: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def measure(who: str, model: str, folder: str) -> dict[str, float]:
-    """Convert once in this process, after another model unless `folder` is given, where the file then stays.
+    """Convert once in this process, after another model; if `folder` is given, there is no other model and the file
+    stays in `folder`.
 
-    CPU seconds, MiB of peak memory beyond the start, MiB of weights and nodes of the graph.
+    Returns CPU seconds, MiB of peak memory beyond the start, MiB of weights, and the number of nodes.
     """
     import onnx
     import torch
@@ -92,7 +93,7 @@ def convert_one(who: str, module: Any, inputs: tuple[Any, ...], path: Path) -> N
 
 
 def latency(model: str, files: dict[str, str]) -> dict[str, float]:
-    """Median milliseconds of one run of batch 1 by ONNX Runtime on one thread, the files in turn."""
+    """Return median milliseconds of one run at batch size 1 by ONNX Runtime on one thread, the files in turn."""
     import onnxruntime
 
     inputs = [x[:1].numpy() for x in build(model)[1]]

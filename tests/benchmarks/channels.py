@@ -1,11 +1,11 @@
-"""What transposes around layer norms cost: blocks of ConvNeXt in ONNX Runtime, written in the two forms there are.
+"""Measure transposes around layer norms: blocks of ConvNeXt in ONNX Runtime, written in two forms.
 
     python tests/benchmarks/channels.py [--rounds 25]
 
-A block is a depthwise convolution, a LayerNormalization over the channels, two dense layers and the shortcut. `as is`
-keeps LayerNormalization and MatMul, which want the channels last, between transposes; `first` is what the layout pass
-makes of it: convolutions with a kernel of one element, and the layer norm in pieces. Three blocks are run on one
-thread, the forms in turn; milliseconds are medians of CPU time.
+A block is a depthwise convolution, a LayerNormalization over the channels, two dense layers and the shortcut. The form
+`as is` keeps LayerNormalization and MatMul, which want channels last, between transposes. The form `first` is what the
+layout pass makes: convolutions with a kernel of one element, and the layer norm written out. Three blocks run on one
+thread, both forms in turn. The figures are medians of CPU milliseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCKS = 3
 
 
 def blocks(channels: int, size: int) -> ir.Model:
-    """Three blocks, channels first, their dense parts between transposes."""
+    """Return three blocks with channels first and their dense parts between transposes."""
     drawn = np.random.default_rng(0)
 
     def weight(*shape: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the benchmarks share: CPU seconds and peak memory of a piece of work, and children that print a measurement."""
+"""Helpers of the benchmarks: CPU seconds, peak memory, and child processes that print a measurement."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RECORDS = "BENCHMARK_RECORDS"
 
 @contextmanager
 def measured() -> Iterator[dict[str, float]]:
-    """Fills in `seconds` (CPU, all threads, and of child processes that ended), `kernel` and `memory`.
+    """Context manager: fill in `seconds` (CPU, all threads, and of child processes that ended), `kernel` and `memory`.
 
-    kernel: those of the seconds that went into files and into memory that is new. memory: MiB of the peak beyond what
-    was resident before, in this process alone (Linux).
+    kernel: the part of the seconds spent in the kernel, on files and on new memory. memory: MiB of the peak beyond the
+    resident memory before, in this process alone (Linux).
     """
     found: dict[str, float] = {}
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew from here
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before, start, kernel = _status("VmRSS"), _seconds(), _kernel_seconds()
     yield found
     found["seconds"], found["kernel"] = _seconds() - start, _kernel_seconds() - kernel
@@ -42,9 +42,9 @@ def _kernel_seconds() -> float:
 
 
 def child(*command: str, python: str = sys.executable) -> dict[str, float]:
-    """What a script prints as JSON in the last line of its output; ends the benchmark if it fails.
+    """Run a script and return the JSON in the last line of its output; end the benchmark if it fails.
 
-    Bytecode is kept, as it is where a package is installed: what a script imports is not compiled while it measures.
+    Bytecode is kept, as in an installed package, so that no import compiles while the script measures.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run([python, *command], env=environment, capture_output=True, text=True, check=False)
@@ -54,10 +54,10 @@ def child(*command: str, python: str = sys.executable) -> dict[str, float]:
 
 
 def record(case: str, measure: str, unit: str, ours: float, other: float | None = None, against: str = "") -> None:
-    """Add one figure to the table that `all.py` makes; alone, a benchmark only prints.
+    """Add one figure to the table that `all.py` makes. A benchmark that runs alone only prints.
 
     case: what was measured, "resnet50, batch 1". measure: "CPU time of a conversion". other: the figure of `against` in
-    the same run, in the same unit. What is not a number stands for a failure, and is written as null.
+    the same run, in the same unit. A value that is not a number means a failure, and is written as null.
     """
     if place := os.environ.get(RECORDS):
         row = {

@@ -1,10 +1,11 @@
-"""What it costs that operators are right for NaN, infinities and limits of integers: beside the shortest ONNX form.
+"""Measure the cost of right results for NaN, infinities and limits of integers, beside the shortest ONNX form.
 
     python tests/benchmarks/exact_forms.py [--runs 30] [--size 1048576]
 
-Each row is a function of PyTorch, as the frontend writes it, and the form in ONNX that is right for plain numbers only.
-Printed are CPU milliseconds of one run on one thread, in onnxruntime and in TensorFlow, the best of all runs with the
-two forms in turn, and the operators of the exact form. TensorFlow's times have the copy of the inputs in them.
+Each row compares a function of PyTorch, as the frontend writes it, with the ONNX form that is right for ordinary
+numbers only. The figures are CPU milliseconds of one run on one thread, in onnxruntime and in TensorFlow: the best of
+all runs, both forms in turn. TensorFlow's times include the copy of the inputs. The operators of the exact form are
+printed too.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class _Called(nn.Module):
 
 
 def _quadrants(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
-    """atan(y / x), turned by half a circle where x is negative."""
+    """Return atan(y / x), turned by half a circle for negative x."""
     half = g.Where(g.Less(y, np.float32(0)), np.float32(-np.pi), np.float32(np.pi))
     angle = g.Atan(g.Div(y, x))
     return g.Where(g.Less(x, np.float32(0)), g.Add(angle, half), angle)
@@ -82,7 +83,7 @@ ROWS: dict[str, tuple[Callable[..., Any], Plain, ir.DataType]] = {
 
 
 def models(name: str, shape: tuple[int, int]) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The exact and the plain form of a row."""
+    """Return the exact and the plain form of a row."""
     function, plain, dtype = ROWS[name]
     kind = {F: "float32", N: "int32", U: "uint8"}[dtype]
     exact = read(_Called(function), *(f"{n}:{kind}[{shape[0]},{shape[1]}]" for n in "xy"))
@@ -92,7 +93,7 @@ def models(name: str, shape: tuple[int, int]) -> tuple[onnx.ModelProto, onnx.Mod
 
 
 def milliseconds(run: Callable[[], Any], other: Callable[[], Any], runs: int) -> tuple[float, float]:
-    """The shortest CPU time of each, in turn."""
+    """Return the shortest CPU time of each form, run in turn."""
     best = [np.inf, np.inf]
     for _ in range(runs):
         for i, each in enumerate((run, other)):
@@ -103,7 +104,7 @@ def milliseconds(run: Callable[[], Any], other: Callable[[], Any], runs: int) ->
 
 
 def print_casts(x: np.ndarray, runs: int) -> None:
-    """TensorFlow's own cast to uint8, which stops at the ends of the dtype, beside that of the backend, which wraps."""
+    """Measure TensorFlow's own cast to uint8, which saturates, beside the backend's, which wraps around."""
     import tensorflow as tf
     from convert.backends.tensorflow.ops.cast import convert_dtype
 
@@ -114,7 +115,7 @@ def print_casts(x: np.ndarray, runs: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--size", type=int, default=1 << 20)
     parser.add_argument("--only", nargs="*", default=list(ROWS), choices=list(ROWS))

@@ -1,13 +1,16 @@
-"""Small language models written by optimum-cli, by torch.onnx and by convert, in one run.
+"""Measure optimum-cli, torch.onnx and convert on small language models.
 
     python tests/benchmarks/exporters.py --optimum PYTHON [--only gpt2 t5] [--times 1]
 
-Seven architectures have tiny configurations and random weights, so that what is measured is the work that does not
-grow with them; `billion` is a Llama with a billion parameters in float32, and runs only where it is asked for. For
-each: the outcome, CPU seconds and peak memory of the process (imports included; of several runs the least), bytes of
-all .onnx files, and for decoders tokens per CPU second in onnxruntime on one thread, through the cache (torch.onnx
-writes a step without one, and has no figure there; an encoder with a decoder has its files loaded in it).
-PYTHON is that of an environment with optimum-onnx.
+PYTHON is the interpreter of an environment with optimum-onnx. Seven architectures have tiny configurations and random
+weights, which measures the work that does not grow with the model. `billion`, a Llama with a billion parameters in
+float32, only runs if `--only` names it. The columns are:
+
+- the outcome;
+- CPU seconds and peak memory of the process, with imports, the least of several runs;
+- bytes of all .onnx files;
+- for decoders, tokens per CPU second in onnxruntime on one thread, through the cache. torch.onnx has no figure here,
+  because it writes no cache; the files of an encoder with a decoder are loaded within the time.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ convert.convert(sys.argv[1], "onnx", place, task=task if several else "", verify
 
 
 def save(name: str, folder: Path) -> Path:
-    """The folder of a model with random weights."""
+    """Save a model with random weights; return its folder."""
     import torch
     import transformers
 
@@ -88,7 +91,7 @@ def save(name: str, folder: Path) -> Path:
         model: Any = transformers.BertModel(transformers.BertConfig(**_BERT))
     elif name in PAIRS:
         made = getattr(transformers, PAIRS[name][0])
-        # optimum's exporter knows Whisper's own 30 seconds of sound only.
+        # optimum's exporter accepts only Whisper's own length of 30 seconds.
         known = {"max_source_positions": _SOUND // 2} if name == "whisper" else {}
         model = made(made.config_class(**{**PAIRS[name][1], **known}))
     else:
@@ -101,7 +104,7 @@ def save(name: str, folder: Path) -> Path:
 
 
 def run(python: str, program: str, arguments: list[str]) -> tuple[str, float, float]:
-    """The last line of an error, if any, CPU seconds and peak megabytes of one process and what it starts."""
+    """Return the last line of an error, if any, and CPU seconds and peak megabytes of a process and its descendants."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
     if python == sys.executable:
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -119,7 +122,7 @@ def run(python: str, program: str, arguments: list[str]) -> tuple[str, float, fl
 
 
 def speed(name: str, out: Path) -> float:
-    """Tokens per CPU second of three rows, generated through the cache; nan where there is none."""
+    """Return tokens per CPU second of three rows, generated through the cache; nan for a model without a cache."""
     import onnxruntime as ort
 
     words, mask = list(prompts())[1]

@@ -1,10 +1,10 @@
-"""Where the time of our frozen TensorFlow graphs goes, kernel by kernel, beside ONNX Runtime's.
+"""Measure our frozen TensorFlow graphs kernel by kernel, beside ONNX Runtime.
 
     python tests/benchmarks/kernels.py [--networks resnet50 …] [--runs 20] [--onednn on off]
 
-Each node's shortest time over the runs, on one thread, summed by kernel: what the kernels alone take, without waits
-between them. The last line compares the convolutions of TensorFlow alone with all of ONNX Runtime: as long as they
-take longer than that, no graph that is made of them can be as fast.
+The figures are the shortest time of each node over the runs, on one thread, summed by kernel: the kernels alone,
+without waits between them. The last line compares TensorFlow's convolutions alone with all of ONNX Runtime. While these
+take longer, no graph that is made of them can be as fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from latency import ONEDNN, TWINS, artefacts
 
 
 def tensorflow_kernels(path: Path, runs: int, x: Any) -> Counter[str]:
-    """Milliseconds by kernel of a frozen graph, after TensorFlow's own optimizer; fused ones by what they fuse."""
+    """Return milliseconds by kernel of a frozen graph after TensorFlow's optimizer.
+
+    A fused kernel is named by its parts.
+    """
     import tensorflow as tf
 
     definition = tf.compat.v1.GraphDef.FromString(path.read_bytes())
@@ -33,7 +36,7 @@ def tensorflow_kernels(path: Path, runs: int, x: Any) -> Counter[str]:
     (given,) = (n.name for n in definition.node if n.op == "Placeholder")
     with tf.Graph().as_default() as graph:
         feed = tf.compat.v1.placeholder(tf.float32, (None, *x.shape[1:]))
-        # The optimizer forgets the shape of what a session is fed with; in a function it knows it.
+        # The optimizer forgets the shapes of a session's feeds, but keeps those of a function's inputs.
         known = tf.ensure_shape(feed, feed.shape)
         (result,) = tf.graph_util.import_graph_def(definition, {given: known}, [f"{output}:0"], name="")
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
@@ -58,7 +61,7 @@ def tensorflow_kernels(path: Path, runs: int, x: Any) -> Counter[str]:
 
 
 def onnxruntime_kernels(path: Path, runs: int, x: Any, folder: Path) -> Counter[str]:
-    """Milliseconds by operator of an ONNX file."""
+    """Return milliseconds by operator of an ONNX file."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -103,7 +106,7 @@ def measure(network: str, runs: int) -> None:
 
 
 def main() -> None:
-    """Measure each network in a process of its own, with either set of kernels."""
+    """Measure each network in a process of its own, with each set of kernels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", choices=TWINS, default=list(TWINS))
     parser.add_argument("--runs", type=int, default=20)

@@ -1,11 +1,11 @@
-"""What a decoder of billions of parameters takes to convert to ONNX, beside a plain copy of its weights.
+"""Measure the conversion of a decoder of billions of parameters to ONNX, beside a copy of its weights.
 
     python tests/benchmarks/language_models.py [--billions 2 6] [--dtype bfloat16] [--folder DIR]
 
-A Llama with random weights is written shard by shard, and converted without verification in a process that has
-converted a tiny one before, so that imports are left out. `private` is the peak of memory that is of no file, beyond
-what it was before; pages of files that are mapped are the system's to drop. The tiny one with as many layers says what
-Python takes for each layer, and `cp` what the disk takes: seconds of the clock, a run each.
+A Llama with random weights is written shard by shard. It is converted without verification, in a process that has
+converted a tiny one before, so that imports are not counted. `private` is the peak of memory that belongs to no file,
+above that at the start; the system can drop pages of mapped files. A tiny model with as many layers shows the cost of
+Python per layer, and `cp` the cost of the disk. The figures are wall seconds of one run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHARD = 1 << 30
 
 
 def write_model(shape: dict[str, int], dtype: str, folder: Path) -> int:
-    """Write a Llama with random weights into `folder`; the bytes of its weights."""
+    """Write a Llama with random weights into `folder`; return the bytes of its weights."""
     import torch
     from safetensors.torch import save_file
 
@@ -76,7 +76,9 @@ def write_model(shape: dict[str, int], dtype: str, folder: Path) -> int:
 
 @contextmanager
 def private_memory(found: dict[str, float]) -> Iterator[None]:
-    """Fills in `private`: MiB of the peak of anonymous memory beyond what there was, looked at every 5 ms."""
+    """Context manager: fill in `private`, the peak of anonymous memory in MiB above that at the start, sampled every 5
+    ms.
+    """
     over = threading.Event()
     start = peak = _anonymous()
 
@@ -112,7 +114,7 @@ def convert_one(source: Path, tiny: Path, output: Path) -> dict[str, float]:
 
 
 def row(billions: float, dtype: str, folder: Path) -> None:
-    """Print what one model takes."""
+    """Print the row of one model."""
     shape = _SHAPES[billions]
     large, tiny, layers = folder / "large", folder / "tiny", folder / "layers"
     for place in (large, tiny, layers):

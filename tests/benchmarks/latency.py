@@ -1,27 +1,30 @@
-"""How fast our TensorFlow graphs run, against ONNX Runtime and against the same network written in Keras.
+"""Measure our TensorFlow graphs beside ONNX Runtime and the same network written in Keras.
 
     python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--rounds 3] [--networks resnet50 …]
                                        [--onednn on off] [--graphs tf-frozen "twin frozen" …] [--onnx2tf PYTHON]
 
-PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs;
-their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen.
-`tf jit` and `twin jit` are the SavedModel and Keras's call in a tf.function with jit_compile=True: XLA compiles them.
+PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs.
+The `twin` of each is the network of keras.applications: called by Keras in a tf.function, exported by Keras, and
+frozen. `tf jit` and `twin jit` are the SavedModel and Keras's call in a tf.function with jit_compile=True, compiled by
+XLA.
 
-Each graph runs in a process of its own, on one thread, and the processes take turns, so that all see the same state of
-the machine: medians of CPU milliseconds per call, over three processes each, because one may be slower than the next
-for where its memory happens to lie. In its turn each makes two calls, of which the second counts: the first finds the
-weights of another in the cache, which a process that serves one graph does not. One process for all would not do:
-oneDNN keeps its kernels by the shapes that they are for, not by whether the weights are constants, so that the first
-graph would choose them for all others. Also printed: the Transposes of our frozen graph, and how many move a weight.
+The figures are medians of CPU milliseconds per call over three processes each, on one thread:
 
-The C library's allocator keeps what is freed (`MALLOC_TRIM_THRESHOLD_`, `MALLOC_MMAP_THRESHOLD_`). Left to itself, it
-gives memory back to the system between calls or keeps it, for what the process happened to allocate before: a call of
-EfficientNet lost 8 to 12 ms of 45 to page faults in one process and none in the next, of the same graph.
+- Each graph has a process of its own. oneDNN caches its kernels by shape, not by whether the weights are constants, so
+  in a shared process the first graph would choose the kernels of all others.
+- The processes take turns, so that all see the machine in the same state. Three of each are needed, because one may be
+  slower than the next for where its memory lies.
+- In its turn a process makes two calls, and the second counts. The first finds the weights of another network in the
+  cache.
+- The C library keeps memory that is freed (`MALLOC_TRIM_THRESHOLD_`, `MALLOC_MMAP_THRESHOLD_`). By default it gives
+  memory back in some processes and keeps it in others. A call of EfficientNet lost 8 to 12 ms of 45 to page faults in
+  one process, and none in the next.
 
-By default TensorFlow computes with oneDNN where the processor has instructions for neural networks (AVX512-VNNI), and
-with Eigen elsewhere: two sets of kernels, of different speed on one machine. Both are measured.
+Also printed are the Transposes of our frozen graph, and how many of them move a weight.
 
-With `--onnx2tf`, the Python of an environment that has it, what the conversions cost follows (`savedmodel.py`).
+TensorFlow computes with oneDNN by default where the processor has AVX512-VNNI, and with Eigen elsewhere. Both are
+measured. With `--onnx2tf`, the interpreter of an environment that has it, the cost of the conversions follows
+(`savedmodel.py`).
 """
 
 from __future__ import annotations
@@ -66,11 +69,11 @@ GRAPHS = (
     "twin frozen",
 )
 BESIDE = ("onnxruntime", "twin", "twin frozen")
-"""What the others are divided by."""
+"""The graphs that the others are divided by."""
 
 
 def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS)) -> dict[str, Path]:
-    """The network as each of `names` in `FORMATS`, written from one PyTorch module."""
+    """Write one PyTorch module in each of the `names` of `FORMATS`; return the paths by name."""
     import torch
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -87,7 +90,7 @@ def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS))
 
 
 def call_of(graph: str, network: str, folder: Path) -> Callable[[Any], Any]:
-    """The function that runs one graph on an NCHW batch as an array or a tensor, or its twin on an NHWC tensor."""
+    """Return a function that runs one graph on an NCHW array or tensor, or Keras's network on an NHWC tensor."""
     if graph == "onnxruntime":
         return _session(folder / str(list(FORMATS).index("onnx")))
     if graph.startswith("twin"):
@@ -122,7 +125,7 @@ def _twin(graph: str, network: str) -> Callable[[Any], Any]:
 
     twin = getattr(keras.applications, TWINS[network])(weights=None)
     drawn = np.random.default_rng(0)
-    # A bias of zeros and a mean of zeros would be folded away in the frozen twin.
+    # A zero bias or a zero mean would be folded away when Keras's network is frozen.
     twin.set_weights([w + drawn.uniform(0.01, 0.02, w.shape).astype(w.dtype) for w in twin.get_weights()])
     if graph == "twin exported":
         with tempfile.TemporaryDirectory() as folder:
@@ -151,10 +154,10 @@ def _signature(path: Path) -> Any:
 
 
 def _frozen(definition: Any) -> Any:
-    """A function that has the frozen graph inside.
+    """Return a function that imports the frozen graph.
 
-    Not a pruned `wrap_function`, nor what `convert_variables_to_constants_v2` gives: at each call those first try a
-    signature that they do not have, and print the input into an error that nobody sees, 0.4 ms of a call.
+    A pruned `wrap_function`, or the function that `convert_variables_to_constants_v2` returns, is 0.4 ms slower per
+    call: it first tries a signature that it lacks, and prints the input into an error message that it drops.
     """
     import tensorflow as tf
 
@@ -168,7 +171,7 @@ def _frozen(definition: Any) -> Any:
 
 
 def _by_name(function: Any) -> Callable[[Any], Any]:
-    """A call with the one input by its name, where the function has one: by position is slow for a signature."""
+    """Return a call that passes the input by name if the function names it; by position a signature is slow."""
     signature = function.structured_input_signature
     if signature and signature[1]:
         (name,) = signature[1]
@@ -177,19 +180,19 @@ def _by_name(function: Any) -> Callable[[Any], Any]:
 
 
 def _first(function: Any) -> Callable[[Any], Any]:
-    """A call on the NCHW batch."""
+    """Return a call on the NCHW batch."""
     call = _by_name(function)
     return lambda x: call(x[1])
 
 
 def _second(function: Any) -> Callable[[Any], Any]:
-    """A call on the NHWC batch."""
+    """Return a call on the NHWC batch."""
     call = _by_name(function)
     return lambda x: call(x[2])
 
 
 def transposes(path: Path) -> tuple[int, int]:
-    """Transposes in a frozen graph, and those among them whose data is a constant."""
+    """Count the Transposes in a frozen graph, and those whose data is a constant."""
     import tensorflow as tf
 
     definition = tf.compat.v1.GraphDef.FromString(path.read_bytes())
@@ -199,7 +202,7 @@ def transposes(path: Path) -> tuple[int, int]:
 
 
 def serve(graph: str, network: str, folder: Path) -> None:
-    """Run one graph twice for each line of stdin, which is a batch size; answer with the second's CPU milliseconds."""
+    """Run one graph twice for each batch size on stdin; print the CPU milliseconds of the second run."""
     import numpy as np
     import tensorflow as tf
 
@@ -211,7 +214,7 @@ def serve(graph: str, network: str, folder: Path) -> None:
         if batch not in given:
             x = np.random.default_rng(0).normal(size=(batch, 3, 224, 224)).astype(np.float32)
             given[batch] = (x, tf.constant(x), tf.constant(x.transpose(0, 2, 3, 1).copy()))
-        function(given[batch])  # the caches are still of the process whose turn it was
+        function(given[batch])  # the caches still hold the data of the process before
         start = time.process_time()
         function(given[batch])
         print(1000 * (time.process_time() - start), flush=True)
@@ -228,7 +231,7 @@ class Server:
         self._answer()
 
     def call(self, batch: int) -> float:
-        """CPU milliseconds of one call."""
+        """Return CPU milliseconds of one call."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{batch}\n")
         self.process.stdin.flush()
@@ -287,7 +290,7 @@ def _round(
 
 
 def main() -> None:
-    """Measure each network in a process of its own, with either set of kernels."""
+    """Measure each network in a process of its own, with each set of kernels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--runs", type=int, default=30, help="counted calls of each graph, over all rounds")

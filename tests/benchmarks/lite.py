@@ -1,14 +1,16 @@
-"""How fast and how large our TensorFlow Lite files are, against onnx2tf's and those of TensorFlow's own converter.
+"""Measure the speed and size of our TensorFlow Lite files beside those of onnx2tf and of TensorFlow's own converter.
 
     python tests/benchmarks/lite.py [--onnx2tf PYTHON] [--networks resnet50 …] [--runs 20] [--seconds S]
 
-`torch`: a network of timm by us, and by torch.onnx and onnx2tf (the Python of an environment that has it; without, it
-is left out); theirs takes channels last and a batch of one, ours channels first, as the module does, and any batch.
-Where onnx2tf fails, the row says so.
-`keras`: the twin of keras.applications as a SavedModel, by us and by tf.lite.TFLiteConverter. Weights are random.
-LiteRT runs all files in one process, one picture on one thread, in turn, and who is first changes from turn to turn:
-medians of CPU milliseconds, with the quartiles of the ratio of a turn, and bytes. After `--seconds` no further network
-begins.
+| rows | network | ours | peer |
+|---|---|---|---|
+| `torch` | timm | channels first, any batch size | torch.onnx and onnx2tf: channels last, batch size 1 |
+| `keras` | keras.applications, a SavedModel | as the source | tf.lite.TFLiteConverter |
+
+Weights are random. PYTHON is the interpreter of an environment with onnx2tf; without it that peer is left out. A row
+says if onnx2tf fails. LiteRT runs all files in one process, one picture on one thread, in turn, and the order changes
+from turn to turn. The figures are medians of CPU milliseconds, the quartiles of the ratio within a turn, and bytes.
+After `--seconds` no further network begins.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ PEERS = {"torch": "onnx2tf", "keras": "TensorFlow's converter"}
 
 
 def from_torch(network: str, folder: Path) -> dict[str, float]:
-    """Our file from PyTorch, and the ONNX file for onnx2tf."""
+    """Write our file from PyTorch, and the ONNX file for onnx2tf."""
     import torch
 
     import convert
@@ -50,12 +52,12 @@ def from_torch(network: str, folder: Path) -> dict[str, float]:
 
 
 def by_onnx2tf(network: str, folder: Path) -> dict[str, float]:
-    """Runs in the environment of onnx2tf, with noise in the place of the pictures that it would download."""
+    """Run onnx2tf in its environment, with noise in place of the pictures that it would download."""
     import numpy as np
     import onnx2tf
 
     out = folder / "onnx2tf"
-    os.chdir(folder)  # where it looks for them first
+    os.chdir(folder)  # onnx2tf looks here first
     pictures = np.random.default_rng(0).random((20, 128, 128, 3), np.float32)
     np.save("calibration_image_sample_data_20x128x128x3_float32.npy", pictures)
     onnx2tf.convert(str(folder / f"{network}.onnx"), output_folder_path=str(out), non_verbose=True)
@@ -64,7 +66,7 @@ def by_onnx2tf(network: str, folder: Path) -> dict[str, float]:
 
 
 def from_keras(network: str, folder: Path) -> dict[str, float]:
-    """Both files from the SavedModel that `reader.py` writes."""
+    """Write both files from the SavedModel that `reader.py` writes."""
     import reader
     import tensorflow as tf
 
@@ -78,7 +80,7 @@ def from_keras(network: str, folder: Path) -> dict[str, float]:
 
 
 def latency(folder: Path, runs: int) -> dict[str, Any]:
-    """Of each file the CPU milliseconds of every turn, and its bytes."""
+    """Return the CPU milliseconds of every turn of each file, and its size in bytes."""
     import numpy as np
     from ai_edge_litert.interpreter import Interpreter
 
@@ -104,7 +106,7 @@ def latency(folder: Path, runs: int) -> dict[str, Any]:
 
 
 def show(network: str, found: Mapping[str, Any]) -> None:
-    """Print and record what one network took."""
+    """Print and record the figures of one network."""
     for source, peer in PEERS.items():
         if f"{source}.ours" not in found:
             continue
@@ -143,7 +145,7 @@ def main() -> None:
     began = time.monotonic()
     heads = f"{'ours ms':>8} {'theirs':>8} {'ratio':>6} {'quartiles':>12} {'bytes':>10} {'theirs':>10} {'ratio':>6}"
     print(f"{'network':<16} {'peer':<23} {heads}", flush=True)
-    # onnx2tf takes minutes for a network: those rows come last.
+    # onnx2tf takes minutes for a network, so its rows come last.
     for source in ("keras", "torch") if args.onnx2tf else ("keras",):
         for network in args.networks:
             if time.monotonic() - began > args.seconds:

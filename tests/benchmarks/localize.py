@@ -1,12 +1,12 @@
-"""How long it takes to find the first divergent node of a deep network, on either side.
+"""Measure how long the search for the first differing node of a deep network takes.
 
     python tests/benchmarks/localize.py [--nodes 1000] [--rows 128]
 
-A PyTorch network of residual blocks is converted to ONNX. A defect is planted halfway: once in the file, as a backend's
-would be, once in the rule that reads one layer, as a frontend's would be (of a .pt2, which is run in a process of its
-own, and of a module in memory, which is captured first). Printed are the nodes of the graph, the time
-of one forward in PyTorch, the wall time and CPU seconds (all processes) of the search alone, and what was named. The
-exit code is 1 if that is not the place.
+A PyTorch network of residual blocks is converted to ONNX. A defect is planted halfway: once in the file, like a defect
+of a backend, and once in the rule that reads one layer, like a defect of a frontend. The latter is searched in a .pt2
+file, which runs in a process of its own, and in a module in memory, which is captured first. Printed are the nodes of
+the graph, the time of one forward in PyTorch, wall and CPU seconds (all processes) of the search alone, and the node
+that was named. The exit code is 1 if that is the wrong one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from onnx import numpy_helper
 from torch import nn
 
 from convert import api, plugin
-from convert.options import Options, parse_input
+from convert.outcome.report import Report
+from convert.outcome.verdict import Divergence
 from convert.parity.inputs import feeds as inputs
 from convert.parity.locate.places import locate, locate_source
-from convert.report import Report
-from convert.runners.process import Limits
-from convert.verdict import Divergence
+from convert.processes.process import Limits
+from convert.request.options import Options, parse_input
 
 WIDTH = 256
 

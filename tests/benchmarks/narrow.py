@@ -1,10 +1,10 @@
-"""Size and speed of ONNX in 16, 8 and 4 bits, beside float32.
+"""Measure size and speed of ONNX in 16, 8 and 4 bits, beside float32.
 
     python tests/benchmarks/narrow.py [--runs 20] [--hidden 512] [--layers 4]
 
-A decoder of Hugging Face with random weights, and ResNet-18 where torchvision is installed. Printed are the bytes of
-each file, the CPU milliseconds of a run on one thread in onnxruntime (the best of all runs, the files in turn), and how
-far the outputs are from float32's, relative to their root mean square.
+The networks are a decoder of Hugging Face with random weights, and ResNet-18 if torchvision is installed. Printed are
+the bytes of each file, the CPU milliseconds of a run on one thread in onnxruntime (the best of all runs, the files in
+turn), and the distance of the outputs from those in float32, relative to their root mean square.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def decoder(folder: Path, hidden: int, layers: int) -> Path:
-    """The folder of a Llama of `layers` layers."""
-    declare_torchvision_operators()  # which transformers asks for, where torchvision lacks them
+    """Save a Llama of `layers` layers; return its folder."""
+    declare_torchvision_operators()  # transformers needs these names, and torchvision may lack them
     from transformers import LlamaConfig, LlamaForCausalLM
 
     size = {"hidden_size": hidden, "intermediate_size": 3 * hidden, "num_hidden_layers": layers}
@@ -47,7 +47,7 @@ def decoder(folder: Path, hidden: int, layers: int) -> Path:
 
 
 def feeds_of(session: ort.InferenceSession, tokens: int) -> dict[str, np.ndarray]:
-    """Inputs of one row: tokens and an empty cache, or a picture."""
+    """Return the inputs of one row: tokens and an empty cache, or a picture."""
     rng, sizes = (
         np.random.default_rng(0),
         dict.fromkeys(("sequence_length", "past_sequence_length+sequence_length"), tokens)
@@ -63,7 +63,7 @@ def feeds_of(session: ort.InferenceSession, tokens: int) -> dict[str, np.ndarray
 
 
 def measure(name: str, source: Any, folder: Path, runs: int, inputs: Any = None) -> None:
-    """Print a row for each way to store the numbers of one model."""
+    """Print a row for each storage format of one model."""
     settings = ort.SessionOptions()
     settings.intra_op_num_threads = 1
     sessions: dict[str, ort.InferenceSession] = {}

@@ -1,10 +1,10 @@
-"""What statistics one axis after another cost and bring in TensorFlow and TensorFlow Lite, and transposes in Keras.
+"""Measure statistics taken axis by axis in TensorFlow and TensorFlow Lite, and transposes around them in Keras.
 
     python tests/benchmarks/norms.py
 
-Prints for each norm and size the root-mean-square error against float64 and the CPU milliseconds of a run, with one
-thread. `at once` is `tf.nn.moments` over all axes, `by axis` what the backend writes; Keras's layer is run with
-channels last, and first between transposes, as the Keras backend writes it.
+For each norm and size it prints the root-mean-square error against float64 and the CPU milliseconds of a run on one
+thread. `at once` is `tf.nn.moments` over all axes, `by axis` what the backend writes. Keras's layer runs with channels
+last, and with channels first between transposes, as the Keras backend writes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUNS = 30
 
 
 def normalized(x: tf.Tensor, groups: int, statistics: Callable[..., tuple[tf.Tensor, tf.Tensor]]) -> tf.Tensor:
-    """GroupNormalization of [n, h, w, c] without scale and bias."""
+    """Return a GroupNormalization of [n, h, w, c] without scale and bias."""
     n, h, w, c = x.shape
     split = tf.reshape(x, [n, h, w, groups, c // groups])
     mean, var = statistics(split, [1, 2, 4], keepdims=True)
@@ -59,7 +59,7 @@ def in_lite(function: tf.types.experimental.ConcreteFunction, x: np.ndarray) -> 
 
 
 def in_keras(x: np.ndarray, groups: int, axis: int) -> tuple[np.ndarray, float]:
-    """Keras's GroupNormalization along that axis, between transposes where it is the first one."""
+    """Return Keras's GroupNormalization along an axis, between transposes for axis 1."""
     import keras
 
     given = keras.Input(batch_shape=x.shape)

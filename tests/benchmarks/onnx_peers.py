@@ -1,14 +1,16 @@
-"""How fast our ONNX files run, against those of torch.onnx and tf2onnx: ten networks in ONNX Runtime, in one run.
+"""Measure our ONNX files beside those of torch.onnx and tf2onnx: ten networks in ONNX Runtime.
 
     python tests/benchmarks/onnx_peers.py [--tf2onnx PYTHON] [--networks resnet50 ResNet50 …] [--batches 1 8]
                                           [--runs 20] [--seconds S]
 
-Five networks of timm and transformers, exported by torch.onnx.export(dynamo=True) with a dynamic batch, and five of
-keras.applications as SavedModels, converted by tf2onnx (the Python of an environment that has it; without, they are
-left out). Weights are random. ONNX Runtime runs both files of a network in one process, on one thread, in turn, and who
-is first changes from turn to turn: medians of CPU milliseconds, and the quartiles of the ratio of the two of a turn, by
-which a difference can be told from noise. The last two columns are nodes of our graph and of theirs, after ONNX Runtime
-has optimized them. After `--seconds` no further network begins.
+Five networks of timm and transformers are exported by torch.onnx.export(dynamo=True) with a dynamic batch size. Five
+networks of keras.applications are converted by tf2onnx from SavedModels; PYTHON is the interpreter of an environment
+with tf2onnx, and without it they are left out. Weights are random.
+
+ONNX Runtime runs both files of a network in one process, on one thread, in turn, and the order changes from turn to
+turn. The figures are medians of CPU milliseconds, and the quartiles of the ratio within a turn, which tell a difference
+from noise. The last two columns count the nodes of our graph and of theirs after ONNX Runtime has optimized them. After
+`--seconds` no further network begins.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ TOKENS = 128
 
 
 def from_torch(network: str, folder: Path) -> dict[str, float]:
-    """Write the network by us and by torch.onnx; seconds of each."""
+    """Write the network with convert and with torch.onnx; return the seconds of each."""
     import torch
     from torch_programs import example, twin_of
 
@@ -61,7 +63,7 @@ def from_torch(network: str, folder: Path) -> dict[str, float]:
 
 
 def latency(folder: Path, network: str, batches: list[int], runs: int) -> dict[str, Any]:
-    """By batch, the CPU milliseconds of every turn of each file; the nodes that ONNX Runtime is left with."""
+    """Return CPU milliseconds of each file by batch size and turn, and its nodes after ONNX Runtime's optimizer."""
     import numpy as np
     import onnx
     import onnxruntime
@@ -95,7 +97,7 @@ def latency(folder: Path, network: str, batches: list[int], runs: int) -> dict[s
 
 
 def write(network: str, folder: Path, tf2onnx: str) -> None:
-    """Both files of one network, each in a process of its own."""
+    """Write both files of one network, each in a process of its own."""
     if network in TORCH:
         child(__file__, "--step", "torch", network, str(folder))
         return
@@ -106,7 +108,7 @@ def write(network: str, folder: Path, tf2onnx: str) -> None:
 
 
 def show(network: str, found: Mapping[str, Any]) -> None:
-    """Print and record what one network took."""
+    """Print and record the figures of one network."""
     peer = "torch.onnx" if network in TORCH else "tf2onnx"
     for batch, times in found["times"].items():
         ours, theirs = (statistics.median(times[who]) for who in ("ours", "theirs"))

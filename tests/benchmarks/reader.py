@@ -1,10 +1,10 @@
-"""What SavedModel → ONNX costs and what its graph is worth, ours against tf2onnx, in one run.
+"""Measure SavedModel → ONNX and the speed of the result, beside tf2onnx.
 
     python tests/benchmarks/reader.py --tf2onnx PYTHON [--rounds 3] [--networks ResNet50 …]
 
-PYTHON is the interpreter of a virtual environment with tf2onnx in it. Networks of keras.applications are exported with
-random weights. Each conversion is a new process that imports what it needs and then starts the clocks: CPU seconds (all
-threads) and the peak of memory beyond what was resident. ONNX Runtime then runs the two files on one thread in turn.
+PYTHON is the interpreter of a virtual environment with tf2onnx. Networks of keras.applications are exported with random
+weights. Each conversion is a new process, and the clocks start after its imports. Measured are CPU seconds (all
+threads) and the peak of memory above that at the start. ONNX Runtime then runs both files in turn on one thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NETWORKS = ("ResNet50", "MobileNetV2", "EfficientNetB0")
 
 
 def export(network: str, folder: Path) -> dict[str, float]:
-    """Write the SavedModel; MiB of its weights."""
+    """Write the SavedModel; return the MiB of its weights."""
     import keras
     import numpy as np
 
@@ -34,7 +34,7 @@ def export(network: str, folder: Path) -> dict[str, float]:
 
 
 def convert_one(who: str, folder: Path) -> dict[str, float]:
-    """Convert in this process: seconds, MiB and nodes."""
+    """Convert in this process; return seconds, MiB and nodes."""
     import onnx
     import tensorflow as tf
 
@@ -48,7 +48,7 @@ def convert_one(who: str, folder: Path) -> dict[str, float]:
         import tf2onnx.convert
 
         with measured() as found:
-            # What its command line does with --saved-model.
+            # The same options as TensorFlow's command line uses for --saved-model.
             graph, inputs, outputs, *_, initialized, shapes = _loaded(folder)
             with tf.device("/cpu:0"):
                 tf2onnx.convert._convert_common(
@@ -73,7 +73,7 @@ def _loaded(folder: Path) -> tuple:
 
 
 def latency(folder: Path) -> dict[str, float]:
-    """Median CPU milliseconds of one picture by ONNX Runtime on one thread, the files in turn."""
+    """Return median CPU milliseconds of one picture by ONNX Runtime on one thread, the files in turn."""
     import numpy as np
     import onnxruntime
 

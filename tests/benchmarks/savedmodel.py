@@ -1,12 +1,12 @@
-"""What PyTorch → SavedModel costs, ours against torch.onnx.export and onnx2tf, in one run.
+"""Measure PyTorch → SavedModel, beside torch.onnx.export followed by onnx2tf.
 
     python tests/benchmarks/savedmodel.py --onnx2tf PYTHON [--rounds 3] [--networks resnet50 …]
 
-PYTHON is the interpreter of a virtual environment with onnx2tf in it (1.29 pins other versions of TensorFlow and ONNX
-than ours). Each step is a new process that imports what it needs, builds the model, and only then starts the clocks:
-CPU seconds (all threads) and the peak of memory beyond what was resident. What is imported on the way is part of both;
-`warm` is our conversion after that of one small layer, which leaves the imports out. Medians over the rounds; the ratio
-is that of our seconds to the sum of their two steps.
+PYTHON is the interpreter of a virtual environment with onnx2tf (1.29 pins other versions of TensorFlow and ONNX than
+ours). Each step is a new process. It imports what it needs and builds the model before the clocks start; imports that
+happen during the step are counted on both sides. Measured are CPU seconds (all threads) and the peak of memory above
+that at the start. `warm` is our conversion after that of one small layer, which leaves the imports out. The figures are
+medians over the rounds; the ratio is our seconds divided by the sum of their two steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NETWORKS = ("resnet50", "mobilenetv2_100", "efficientnet_b0")
 
 
 def step(name: str, network: str, folder: Path) -> dict[str, float]:
-    """Measure one step in this process: our conversion, or one of theirs."""
+    """Measure one step in this process: our conversion, or a step of the peer."""
     onnx_file = folder / f"{network}.onnx"
     if name == "onnx2tf":
         import onnx2tf
@@ -59,7 +59,7 @@ def step(name: str, network: str, folder: Path) -> dict[str, float]:
 
 
 def table(networks: Sequence[str], rounds: int, onnx2tf: str) -> None:
-    """Run every network `rounds` times and print the table; `onnx2tf` is the Python of an environment that has it."""
+    """Run every network `rounds` times and print the table; `onnx2tf` is the interpreter of its environment."""
     print(f"{'network':<16} {'':<8} {'CPU s':>8} {'peak MiB':>9} {'peak / weights':>14}", flush=True)
     for network in networks:
         found = [_round(network, onnx2tf) for _ in range(rounds)]

@@ -1,14 +1,15 @@
-"""How the cost of a conversion grows with the model, for every pair of frontend and backend.
+"""Measure how the cost of a conversion grows with the model, for every pair of frontend and backend.
 
     python tests/benchmarks/scaling.py [--nodes 1000 10000] [--gigabytes 0.1 1 3] [--from onnx …] [--to onnx …]
 
 Chains of small nodes, and stacks of square matrices, are written as a source of each frontend: an ONNX file, a
-TorchScript archive, a SavedModel, and the ONNX file as a Caffe2 folder. Each conversion is a new process that first
-converts a tiny model of the same pair, so that imports are left out, and then starts the clocks: CPU seconds (all
-threads, and TensorFlow's converter to TensorFlow Lite, which runs in a child process) and the peak of memory beyond
-what was resident, of this process. The first table is per node, the second per byte of weights; `growth` compares with
-the smallest size, and `without` does so without the seconds of the kernel, which keeps what is written in pages that
-it has to find first: the more of them, the longer.
+TorchScript archive, a SavedModel and a Caffe2 folder. Each conversion is a new process that first converts a tiny model
+of the same pair, so that imports are not counted. Measured are CPU seconds (all threads, and the child process of
+TensorFlow's converter to TensorFlow Lite) and the peak of this process's memory above that at the start.
+
+The first table is per node, the second per byte of weights. `growth` compares with the smallest size. `without` leaves
+out the seconds of the kernel: it keeps written data in pages, and takes the longer to find free ones the more there
+are.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def convert_one(source: Path, small: Path, target: str, folder: Path, width: int
 
 
 def table(title: str, sizes: list[float], sources: list[str], targets: list[str], *, weights: bool) -> None:
-    """Print a row for each pair and size: the cost, and that of a node or a byte against the smallest size's."""
+    """Print a row for each pair and size: the cost in all, and per node or byte relative to the smallest size."""
     print(f"\n{title}")
     unit = "CPU ns/byte" if weights else "CPU µs/node"
     memory = "peak / weights" if weights else "peak KiB/node"

@@ -1,10 +1,10 @@
-"""What a small conversion takes beside the imports that it cannot do without: wall and CPU seconds.
+"""Measure a small conversion beside the imports that it needs: wall and CPU seconds.
 
     python tests/benchmarks/startup.py [--rounds 3]
 
-`convert` runs as in a shell, on the trained network of fixtures/, verified. Each figure is the least of the rounds, the
-commands in turn. Bytecode is kept, as it is where a package is installed. Then a program that converts four times: what
-each of them takes in wall time.
+`convert` runs as in a shell, on the trained network of fixtures/, with verification. Each figure is the least of the
+rounds, the commands in turn. Bytecode is kept, as in an installed package. Then a program converts four times, and the
+wall time of each conversion is printed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ for turn in range(4):
 
 
 def seconds(command: list[str], folder: str) -> tuple[float, float]:
-    """Wall and CPU seconds of a command and all that it started."""
+    """Return wall and CPU seconds of a command and its descendants."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True)

@@ -1,16 +1,16 @@
-"""How fast our PyTorch programs run, against the module that somebody wrote by hand, and what converting costs.
+"""Measure our PyTorch programs beside the handwritten module, and the cost of the conversion.
 
     python tests/benchmarks/torch_programs.py [--networks resnet50 …] [--sources onnx keras] [--batches 1 8] [--runs 20]
                                               [--compile]
 
-ResNet-50, MobileNetV2 and EfficientNet-B0 of timm and BERT (base) of transformers, with random weights, are the twins.
-`onnx` is the twin exported to ONNX, `keras` the network of keras.applications (BERT has none): both are converted to
-`.pt2`, loaded with torch.export.load, and called in turns with the twin, in one process, on one thread: medians of CPU
-milliseconds. `--compile` calls all of them through torch.compile, which takes a C++ compiler. The networks of Keras
-differ from timm's in their paddings and, of EfficientNet, in a normalization at the front.
+The peers are ResNet-50, MobileNetV2 and EfficientNet-B0 of timm and BERT (base) of transformers, with random weights.
+The source `onnx` is the peer exported to ONNX, `keras` the network of keras.applications (there is no BERT). Both are
+converted to `.pt2`, loaded with torch.export.load, and called in turn with the peer, in one process on one thread. The
+figures are medians of CPU milliseconds. `--compile` calls all of them through torch.compile, which needs a C++
+compiler. Keras's networks differ from timm's in their paddings; EfficientNet has a normalization at the front as well.
 
-Before that, CPU seconds of the whole conversion without verification, of reading the source, and of what torch.export
-takes to capture and save the twin; all in this process, after one conversion that is not counted.
+Before that, it prints CPU seconds of the whole conversion without verification, of reading the source, and of
+torch.export for capturing and saving the peer, all in this process after one conversion that is not counted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ import torch
 import convert
 
 TWINS = {"resnet50": "ResNet50", "mobilenetv2_100": "MobileNetV2", "efficientnet_b0": "EfficientNetB0", "bert": ""}
-"""timm's name, and that of keras.applications."""
+"""The name of each network in timm, and in keras.applications."""
 
 TOKENS = 128
 
 
 def twin_of(network: str) -> torch.nn.Module:
-    """The module that somebody wrote by hand."""
+    """Return the handwritten module."""
     from tests.support.timm_helper import create, declare_torchvision_operators
 
     declare_torchvision_operators()
@@ -53,7 +53,7 @@ def twin_of(network: str) -> torch.nn.Module:
 
 
 def example(network: str, batch: int) -> tuple[torch.Tensor, ...]:
-    """What the twin is called with: pictures, channels first, or the numbers of words."""
+    """Return the inputs of the handwritten module: pictures with channels first, or token ids."""
     torch.manual_seed(0)
     if network == "bert":
         return (torch.randint(0, 30000, (batch, TOKENS)), torch.ones(batch, TOKENS, dtype=torch.int64))
@@ -61,7 +61,7 @@ def example(network: str, batch: int) -> tuple[torch.Tensor, ...]:
 
 
 def source_file(network: str, kind: str, twin: torch.nn.Module, folder: Path) -> Path:
-    """The network as a file of ONNX or Keras."""
+    """Write the network as a file of ONNX or Keras; return its path."""
     if kind == "keras":
         import keras
 
@@ -76,7 +76,7 @@ def source_file(network: str, kind: str, twin: torch.nn.Module, folder: Path) ->
 
 
 def costs(path: Path, folder: Path) -> tuple[float, float]:
-    """CPU seconds of reading the source, and of converting it."""
+    """Return CPU seconds of reading the source, and of converting it."""
     convert.convert(path, "torch", folder / "first.pt2", verify=False, force=True)
     start = time.process_time()
     convert.inspect(path)
@@ -86,7 +86,7 @@ def costs(path: Path, folder: Path) -> tuple[float, float]:
 
 
 def capture_cost(twin: torch.nn.Module, network: str, folder: Path) -> float:
-    """CPU seconds of capturing and saving the twin with a dynamic batch."""
+    """Return CPU seconds of capturing and saving the handwritten module with a dynamic batch size."""
     given = example(network, 2)
     start = time.process_time()
     dims = tuple({0: torch.export.Dim.DYNAMIC} for _ in given)
@@ -95,7 +95,7 @@ def capture_cost(twin: torch.nn.Module, network: str, folder: Path) -> float:
 
 
 def turns(calls: dict[str, Callable[[], Any]], runs: int) -> dict[str, float]:
-    """Medians of the CPU milliseconds of each call, after three that are not counted."""
+    """Return the median CPU milliseconds of each call, after three that are not counted."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(runs + 3):
         for name, call in calls.items():

@@ -1,14 +1,15 @@
-"""Why a convolution with its weight in a variable can be slower than with a constant: oneDNN, and what is fused.
+"""Measure convolutions whose weight is a variable beside those with a constant, on oneDNN with fused operators.
 
     python tests/benchmarks/variables.py [--batches 1 8]
 
-oneDNN's kernels want weights in an order of their own. A constant is put into it once. For a variable TensorFlow asks,
-at batch 1, for a kernel that takes the weight as it lies; such a kernel applies Relu as it writes, but Relu6, Elu,
-Swish and a sum number by number once more. The last column, where they are kept apart, is our SavedModels.
-`TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1` says that variables keep their values. Without oneDNN there is no difference.
+oneDNN's kernels want weights in an order of their own. A constant is reordered once. For a variable at batch size 1,
+TensorFlow asks for a kernel that takes the weight in its plain order. That kernel applies Relu while it writes. It
+applies Relu6, Elu, Swish and a sum in a second, slow loop over the elements. The last column has the two kept apart, as
+our SavedModels have them. `TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1` says that variables keep their values. There is no
+difference without oneDNN.
 
-Median CPU milliseconds of four convolutions on one thread. Constants and variables each in a process of their own,
-because the kernels that a process keeps do not tell the two apart: the first would choose for the other.
+The figures are medians of CPU milliseconds of four convolutions on one thread. Constants and variables have a process
+each, because oneDNN caches kernels by shape: the first would choose the kernel of the other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import time
 from clocks import record
 
 SHAPES = ((7, 512, 3), (28, 128, 3), (56, 64, 3), (14, 96, 1), (56, 144, 1))
-"""Side of the picture, channels, side of the kernel."""
+"""Width of the picture, channels, width of the kernel."""
 
 ACTIVATIONS = ("relu", "relu6", "elu", "silu", "sum")
 FORMS = ("constant", "variable", "apart")
@@ -36,7 +37,7 @@ SETTINGS = {
 
 
 def layers(signature, w, b, activation: str, apart: bool):
-    """Four convolutions with the same weight, as a graph."""
+    """Return a graph of four convolutions with the same weight."""
     import tensorflow as tf
 
     def function(x):
@@ -71,7 +72,7 @@ def measure(form: str, activation: str, batch: int) -> None:
 
 
 def measured(form: str, activation: str, batch: int, setting: str) -> list[float]:
-    """The milliseconds of each shape, from a process of its own."""
+    """Return the milliseconds of each shape, measured in a process of its own."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1")
     done = subprocess.run(
         [sys.executable, __file__, "--one", form, activation, str(batch)],

@@ -1,13 +1,15 @@
-"""What a verification costs beside the runs that it cannot do without: those of source and target on the same inputs.
+"""Measure the cost of a verification beside the runs that it needs: source and target on the same inputs.
 
     python tests/benchmarks/verification.py [--rounds 1] [--models mnist lstm bert-tiny …] [--to onnx]
 
-Each network is converted by the command without verification and with it; the difference of the CPU seconds of all
-processes is what the verification costs. Beside it are the runs alone: a process that has imported PyTorch, or the
-runtime of the target, loads the model and runs it once on every set of inputs that the verification compared
-(`--save-inputs`), under the command's own variables for threads. A verification is to cost no more than both together
-and a second: the last column is by how many times it does. `float64` is what the source takes in float64, as a multiple
-of what it takes in float32, both run and loaded as the verification does it. Medians over the rounds.
+Each network is converted by the command without verification and with it. The difference in CPU seconds of all
+processes is the cost of the verification. The runs alone are measured in a process that has imported PyTorch, or the
+runtime of the target: it loads the model and runs it once on every set of inputs that the verification compared
+(`--save-inputs`), with the command's own variables for threads.
+
+The target is the cost of both runs plus one second; the last column is the cost divided by that. `float64` is the time
+of the source in float64 divided by its time in float32, both loaded and run as the verification does it. The figures
+are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(name: str) -> Any:
-    """The module in eval mode."""
+    """Return the module in eval mode."""
     import torch
 
     sys.path.insert(0, str(ROOT))
@@ -93,7 +95,7 @@ def make(name: str, path: Path) -> None:
 
 
 def run_alone(path: Path, feeds: Path) -> dict[str, float]:
-    """Load a model and run it once on each set of inputs, by what its users run it with."""
+    """Load a model and run it once on each set of inputs, in the runtime that its users run it with."""
     sets = _sets(feeds)
     if path.name.startswith("bert"):
         import transformers.modeling_outputs  # noqa: F401  (registers the class that the program returns)
@@ -156,14 +158,14 @@ def _with_tensorflow() -> Any:
 
 
 def both_precisions(path: Path, feeds: Path) -> dict[str, float]:
-    """CPU seconds of the source in float32 and in float64, as the verification runs it."""
+    """Return CPU seconds of the source in float32 and in float64, as the verification runs it."""
     from convert.frontends.pytorch.runner.run import run
 
-    from convert.options import Options
-    from convert.source import Source
+    from convert.request.options import Options
+    from convert.request.source import Source
 
     sets, seconds = _sets(feeds), {}
-    for precision in ("float32", "float32", "float64"):  # the first time pays what is imported when it is used
+    for precision in ("float32", "float32", "float64"):  # the first run pays for late imports
         with measured() as found:
             run(Source("torch-export", path), sets, precision, Options())
         seconds[precision] = found["seconds"]
@@ -171,7 +173,7 @@ def both_precisions(path: Path, feeds: Path) -> dict[str, float]:
 
 
 def convert(path: Path, out: Path, *words: str) -> float:
-    """CPU seconds of the command and of all that it started."""
+    """Return CPU seconds of the command and its descendants."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "convert", str(path), "-o", str(out), "--force", "-q", *words]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -1,10 +1,10 @@
-"""Runs hundreds of tiny conversions of which a tenth crash, hang or take all memory, and checks the journal.
+"""Run hundreds of tiny conversions, a tenth of which crash, hang or exhaust memory, and check the journal.
 
     python tests/suites/batch_storm.py [--tasks 500] [--jobs 2] [--kill 90] [--cold]
 
-The run is killed with SIGKILL after every 90 tasks that have ended (with `--kill 0` never) and started again. The exit
-code is 1 unless the journal ends with exactly one end for every task, each the one it had to have, every good output is
-a valid model, and no process is left.
+After every 90 finished tasks the run is killed with SIGKILL and started again (never with `--kill 0`). The exit code is
+0 only if the journal has exactly one end for every task, each with the expected outcome, every good output is a valid
+model, and no process is left.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import onnx
 
-from convert.runners.marks import mark_of
+from convert.processes.marks import mark_of
 from tests.support.batch_tools import rules, tiny
 
 WANTED = {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory"}
 
 
 def kind(i: int) -> str:
-    """Every tenth task misbehaves, each way in turn."""
+    """Return the behavior of a task: every tenth one misbehaves, in turn in each way."""
     return ("crash", "hang", "hog")[i // 10 % 3] if i % 10 == 9 else "good"
 
 
 def write(folder: Path, count: int) -> Path:
-    """The models and their manifest."""
+    """Write the models and their manifest."""
     bad = rules(folder / "rules")
     rows = ['[defaults]\nto = "onnx"\nverify = false\ntimeout = 600\n']
     for i in range(count):
@@ -51,7 +51,7 @@ def write(folder: Path, count: int) -> Path:
 
 
 def main() -> None:
-    """Run until all is done, with a kill after each `--kill` tasks."""
+    """Run until all tasks are done, with a kill after every `--kill` tasks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
@@ -61,7 +61,7 @@ def main() -> None:
     start, kills = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder:
         manifest, out = write(Path(folder), args.tasks), Path(folder) / "out"
-        # Nobody has twice the memory of a hog's limit here: retries of hogs would only take time.
+        # This machine does not have twice a task's memory limit, so retries would only take time.
         command = [sys.executable, "-m", "convert", "batch", str(manifest), "-o", str(out), "-j", str(args.jobs),
                    "--retries", "0", "--json", *(["--cold"] if args.cold else [])]  # fmt: skip
         while (text := until(command, args.kill)) is None:
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def until(command: list[str], count: int) -> str | None:
-    """The last line of a run that ends by itself; None for one that was killed, after `count` tasks of its own."""
+    """Return the last line of a run that ends by itself, or None if it was killed after `count` tasks."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         line, fresh = "", 0
@@ -90,7 +90,7 @@ def until(command: list[str], count: int) -> str | None:
 
 
 def check(out: Path, count: int) -> list[str]:
-    """What is not as it should be."""
+    """Return the differences from the expected journal and outputs."""
     records = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines() if line.strip()]
     ended = [r for r in records if r["event"] == "ended"]
     times = Counter(r["name"] for r in ended)
@@ -106,7 +106,7 @@ def check(out: Path, count: int) -> list[str]:
 
 
 def _orphaned(pid: int) -> bool:
-    """A process of a batch that has ended; others may run beside this one."""
+    """Return whether a process belongs to a batch that has ended; other batches may run at the same time."""
     mark = mark_of(pid)
     return bool(mark) and not Path(f"/proc/{int(mark.partition('-')[0])}").exists()
 

@@ -1,12 +1,12 @@
-"""Random graphs through every backend, judged by the source framework: is a composition of right operators right?
+"""Convert random graphs by every backend, to test compositions of operators whose single rules are right.
 
     python -m tests.suites.compose [--source pytorch|onnx] [--seed 0] [--count 100] [--targets onnx,tf] [--jobs 1]
         [--onednn on|off|both] [--out DIR] [--no-shrink]
 
-A graph is 5 to 40 operators of the tables (`compose_torch_ops.py`, `compose_onnx_ops.py`) over inputs of random shapes,
-with dims of 1 and dynamic ones, which it is run at three sizes of. `compose_judge.py` says what a right output is: our
-verdict has no part in it. What fails is made smaller as long as it fails in the same way, and printed as a script. The
-same seeds give the same graphs. A process that a graph kills is started again, and the graph counted as crashed.
+A graph has 5 to 40 operators of the tables (`compose_torch_ops.py`, `compose_onnx_ops.py`). Its inputs have random
+shapes, with dims of 1 and dynamic dims, and it runs at three sizes. `compose_judge.py` compares with the source
+framework and shares no code with our verdict. A failing graph is made smaller while it fails in the same way, and is
+printed as a script. The same seeds give the same graphs. If a graph kills its process, the graph counts as crashed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALL = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2", "torch")
 
 @dataclass
 class Found:
-    """What became of one seed: the outcome for each format, and of each bad one the smallest program."""
+    """The outcome of one seed for each format, and the smallest failing program of each format that fails."""
 
     source: str
     seed: int
@@ -49,7 +49,7 @@ class Found:
 
 
 def grown(source: str, seed: int) -> Program:
-    """The program of a seed."""
+    """Return the program of a seed."""
     from tests.suites.compose_targets import KINDS
 
     count = int(np.random.default_rng([seed, 1]).integers(5, 41))
@@ -57,7 +57,7 @@ def grown(source: str, seed: int) -> Program:
 
 
 def serve(connection: Connection) -> None:
-    """Answers requests: ("grow", source, seed) gives a program, ("run", program, targets, runs) outcomes."""
+    """Answer requests: ("grow", source, seed) returns a program, ("run", program, targets, runs) outcomes."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     if not os.environ.get("COMPOSE_NOISY"):
@@ -80,7 +80,7 @@ def serve(connection: Connection) -> None:
 
 
 class Child:
-    """A process that serves; one that dies is replaced at the next request."""
+    """A process that answers requests. If it dies, it is replaced at the next request."""
 
     def __init__(self, onednn: bool) -> None:
         self.onednn = onednn
@@ -88,7 +88,7 @@ class Child:
         self.connection: Any = None
 
     def ask(self, *request: Any) -> Any:
-        """The answer; where the process dies, or takes too long, ("crashed", stage, text)."""
+        """Return the answer, or ("crashed", stage, text) if the process dies or takes too long."""
         if self.process is None or not self.process.is_alive():
             self._start()
         stage = "source"
@@ -138,7 +138,7 @@ _STARTING = threading.Lock()
 
 
 def run_program(child: Child, program: Program, targets: Sequence[str], runs: int = 3) -> dict[str, Any]:
-    """The outcome for each format; formats that the process died of, and did not come to, are run by the next one."""
+    """Return the outcome for each format. After a crash a new process runs the remaining formats."""
     from tests.suites.compose_targets import Outcome
 
     found: dict[str, Any] = {}
@@ -154,7 +154,7 @@ def run_program(child: Child, program: Program, targets: Sequence[str], runs: in
             found[stage] = Outcome("crashed", text)
             left.remove(stage)
             continue
-        # What went before is lost with the process: one at a time.
+        # Results before a crash are lost with the process, so run one format at a time.
         for target in left:
             one = run_program(child, program, [target], runs)
             found |= one
@@ -163,17 +163,17 @@ def run_program(child: Child, program: Program, targets: Sequence[str], runs: in
 
 
 _MOST_RUNS = 240
-"""Moved runs before an output is called wrong: of few, what rounding makes of equal numbers is not seen to its ends."""
+"""Perturbed runs before an output counts as wrong; few runs do not show how far rounding moves ties."""
 
 
 def examined(child: Child, source: str, seed: int, targets: Sequence[str], shrink: bool) -> Found:
-    """What becomes of a seed; what looks wrong has to do so when rounding is given more chances."""
+    """Return the outcome of a seed. A result counts as wrong only if it is wrong with more perturbed runs too."""
     from tests.suites.compose_targets import Outcome
 
     found = Found(source, seed)
     program = child.ask("grow", source, seed)
     if isinstance(program, tuple):
-        # Only the source's runtimes work while a program is drawn.
+        # While a program is generated, only the source's runtimes work.
         found.outcomes = {"grow": Outcome("invalid", program[2])}
         return found
     found.outcomes = run_program(child, program, targets)
@@ -209,7 +209,7 @@ def _shrunk(child: Child, program: Program, target: str, targets: Sequence[str],
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """The same kind of failure: of errors the same words, but for names and numbers."""
+    """Return whether two failures are of the same kind: errors with the same words, except names and numbers."""
     if a.status != b.status:
         return False
     return a.status != "error" or _words(a.text) == _words(b.text)
@@ -220,7 +220,7 @@ def _words(text: str) -> str:
 
 
 def printed(found: Found, target: str, onednn: bool) -> str:
-    """A failure as a script that shows it."""
+    """Return a failure as a script that reproduces it."""
     from tests.suites.compose_targets import KINDS
 
     program, outcome = found.smallest[target], found.outcomes[target]
@@ -249,7 +249,7 @@ def run_seeds(
     shrink: bool = True,
     out: Path | None = None,
 ) -> Counter[tuple[str, str]]:
-    """Examine (source, seed, onednn) in so many processes: counts by format and status; failures are printed."""
+    """Examine (source, seed, onednn) in `jobs` processes, print failures and return counts by format and status."""
     counts: Counter[tuple[str, str]] = Counter()
     lock = threading.Lock()
     waiting: dict[bool, queue.SimpleQueue[tuple[str, int, bool]]] = {
@@ -269,7 +269,7 @@ def run_seeds(
                     break
                 try:
                     found = examined(child, source, seed, targets, shrink)
-                except Exception as error:  # a defect of this suite; the others go on
+                except Exception as error:  # a defect of this suite; the other seeds continue
                     print(f"seed {seed} of {source}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
                     with lock:
                         counts["suite", "failed"] += 1
@@ -305,7 +305,7 @@ def _tell(found: Found, onednn: bool, counts: Counter[tuple[str, str]], out: Pat
 
 
 def main() -> None:
-    """Run, and print the counts; the exit code is 1 where something failed."""
+    """Run and print the counts; return 1 if anything failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", choices=["pytorch", "onnx", "both"], default="both")
     parser.add_argument("--seed", type=int, default=0, help="the first")
@@ -336,7 +336,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # The children find everything under the module's own name.
+    # Child processes look names up in the module by its own name.
     from tests.suites.compose import main as main_as_module
 
     main_as_module()

@@ -1,8 +1,8 @@
-"""Says whether outputs are what the source computes, to rounding: by the source itself, made to round in other ways.
+"""Judge whether outputs are what the source computes, up to rounding errors that are measured on the source itself.
 
-The reference is the source in float64. What rounding may do is seen from the source in float32, and from runs in
-float64 in which each step's result is moved by about a unit in the last place of float32; equal numbers are moved
-alike, and whole ones not at all, so that ties stay ties. No code of the verifier has a part in it.
+The reference is the source in float64. The rounding error is estimated from the source in float32, and from runs in
+float64 in which each step's result is perturbed by about one unit in the last place of float32. Equal numbers get equal
+perturbations and whole numbers none, so that ties stay ties. The judge shares no code with the verifier.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ import numpy as np
 
 UNIT = 2.0**-24
 FACTOR, OUTLIER = 10.0, 16.0
-BLIND = 3e-3  # an output whose floor is above this share of its size shows little
+BLIND = 3e-3  # an output with a larger relative noise floor proves little
 
 
 UNDECLARED: Mapping[str, float] = MappingProxyType({})
-"""Where a backend declares no difference of ordinary numbers."""
+"""For backends that declare no difference on ordinary numbers."""
 
 FREE, FREE_READS = 1000, 2000
-"""Seeds from here on move each element by itself: of every step, and of what the steps in `MEANS` read alone, which
-leaves as they are the numbers that a step before rounds to whole ones, or chooses among equal ones."""
+"""Seeds from here on perturb each element independently.
+
+Below the second number this is done after every step; from it on only for the inputs of steps in `MEANS`, so that
+numbers which an earlier step rounds or picks among ties stay as they are.
+"""
 
 
 def seeds(runs: int) -> list[int]:
-    """Of `runs` moved runs, and of free ones where rounding is given many chances."""
+    """Return the seeds of `runs` perturbed runs, and those of independently perturbed ones if there are many runs."""
     count = max(24, 2 * runs if runs > 24 else 0)
     free = [*range(FREE, FREE + count), *range(FREE_READS, FREE_READS + count // 12)]
     return [*range(1, runs + 1), *(free if runs >= 12 else ())]
@@ -37,42 +40,50 @@ COPIES = {
     "permute", "repeated", "reshape", "shuffled", "slice", "split", "squeeze", "transpose", "turned", "unsqueeze",
     "{x}.flip({a})",
 }  # fmt: skip
-"""Rows of the tables that compute nothing: of these, and of inputs, a free run moves no number."""
+"""Rows of the tables that compute nothing. Independent perturbation leaves their results, and inputs, as they are."""
 
 MEANS = {
     "norm", "layer_norm", "{x}.std({a}, unbiased=False, keepdim={d})", "{x}.var({a}, keepdim={d}, correction=0)",
     "{x} - {x}.mean({a}, keepdim=True)",
 }  # fmt: skip
-"""Rows that subtract a mean: of equal numbers nothing is left but what rounding did to it. In free runs each number
-that they read is moved, whole ones and copies too."""
+"""Rows that subtract a mean: of equal numbers only rounding errors are left.
+
+Independent perturbation changes every number that they read, whole ones and copies too.
+"""
 
 LESS_ONE = {
     "F.elu({x}, {p})", "F.selu({x})", "F.celu({x}, {p})",
     "Elu", "Elu alpha=0.5", "Selu", "Celu alpha=0.7",
 }  # fmt: skip
-"""Rows that are defined as a multiple of exp(x) - 1 below 0. Runtimes compute that as it is written, or as expm1."""
+"""Rows that are a multiple of exp(x) - 1 below 0. Runtimes compute it literally, or with expm1."""
 
 
 WHOLE_SUMS = {"{x}.sum()", "{x}.mean()"}
-"""Rows that add all numbers. A runtime may add thousands one after the other, each time to a sum near the result, and
-so rounds some sqrt(n) / 16 times as much as one that adds by pairs, as the source does: in all runs four times. A mean
-that is subtracted is rounded as much in free runs."""
+"""Rows that add all numbers.
+
+A runtime that adds thousands of numbers sequentially has about sqrt(n) / 16 times the rounding error of pairwise
+summation, which the source uses. So all runs are perturbed four times as much. A subtracted mean is perturbed as much
+in independent runs.
+"""
 
 
 LESS_TANH = "F.tanhshrink({x})"
-"""The row that is x - tanh(x), whose difference has the rounding of tanh(x), which is about ∛(3 · result) near 0."""
+"""The row x - tanh(x). Near 0 it has the rounding error of tanh(x), which is about ∛(3 · result)."""
 
 SHARES = ("F.normalize(", "torch.softmax(", "node('LpNormalization'", "node('Softmax'")
-"""What divides numbers by their own norm or sum: along a dim of 1 the result is 1, to rounding, and no whole number."""
+"""Rows that divide numbers by their own norm or sum. Along a dim of 1 the result is 1 up to rounding, and not exact."""
 
 
 def moved(array: np.ndarray, seed: int, operator: str = "", whole: bool = False, within: float = 0.0) -> np.ndarray:
-    """A float64 array, which a row gave, with each number moved by about one unit in the last place of float32; `whole`
-    ones, too, where that is asked for. Negative ones are moved by up to `within`, which a backend declares of a row."""
+    """Return a float64 result of a row, with numbers perturbed by about one unit in the last place of float32.
+
+    Whole numbers are perturbed only with `whole`. Negative numbers are perturbed by up to `within`, which a backend
+    declares for a row.
+    """
     if within:
         array = np.where(array < 0, array + within * np.sin(array * 6911.0 + 1.3 * seed), array)
     if operator in LESS_ONE:
-        rounded = array + UNIT * np.sin(array * 6911.0 + 1.3 * seed)  # of exp(x), which is nearly one
+        rounded = array + UNIT * np.sin(array * 6911.0 + 1.3 * seed)  # the rounding of exp(x), which is close to 1
         array = np.where((array < 0) & (array > -0.5), rounded, array)
     if operator == LESS_TANH:
         array = array + 2 * UNIT * np.minimum(1.0, np.cbrt(3 * np.abs(array))) * np.sin(array * 6911.0 + 1.3 * seed)
@@ -95,13 +106,15 @@ def fault(
     noisy: Sequence[np.ndarray],
     free: Sequence[np.ndarray] = (),
 ) -> str:
-    """What is wrong with an output, or nothing.
+    """Return the error of an output, or "".
 
-    want: the source in float64; plain: in float32, whose dtype and shape count; noisy: in float64 with moved steps;
-    free: with each element of what is computed moved by itself. Of floats it explains small errors only: beside the
-    output, or beside 1 where that is 0 everywhere, as a norm of equal numbers is. What it changes by more was chosen
-    among equal results of arithmetic, which runtimes may round by their place: an integer may be any then, and a float
-    whatever lies among those of the runs. Copies stay equal.
+    want: the source in float64. plain: the source in float32, whose dtype and shape must be equal. noisy: the source in
+    float64 with perturbed steps. free: the same with each computed element perturbed independently.
+
+    For floats, `free` explains small errors only: relative to the output, or to 1 if the output is 0 everywhere, such
+    as a norm of equal numbers. A larger change in `free` means that a value was chosen among ties, which runtimes may
+    round differently by position. Then an integer may have any value, and a float any value between those of the runs.
+    Copies stay equal.
     """
     if got.shape != plain.shape or got.dtype != plain.dtype:
         return f"{got.dtype}{list(got.shape)} instead of {plain.dtype}{list(plain.shape)}"
@@ -134,7 +147,7 @@ def fault(
 
 
 def is_blind(want: np.ndarray, plain: np.ndarray, noisy: Sequence[np.ndarray]) -> bool:
-    """Whether rounding alone changes an output so much that it shows little."""
+    """Return whether rounding alone changes an output so much that it proves little."""
     if plain.dtype.kind != "f" or not plain.size:
         return False
     rms = float(np.sqrt(np.mean(np.square(want))))

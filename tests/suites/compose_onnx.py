@@ -1,4 +1,4 @@
-"""ONNX programs of `compose.py`: grown, run, made into models, and written down as a script."""
+"""ONNX programs of `compose.py`: generate them, run them, make models of them, print them as scripts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Values = dict[str, np.ndarray]
 
 
 def node(operator: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
-    """A node, named by what it makes."""
+    """Return a node, named after its output."""
     return helper.make_node(operator, inputs, outputs, name=f"node_{outputs[0]}", **attributes)
 
 
 def body(name: str, inputs: list[tuple[str, int]], nodes: list[onnx.NodeProto], outputs: list[tuple[str, int]]) -> Any:
-    """A subgraph; ends are names with dtypes, their shapes are left open."""
+    """Return a subgraph. Inputs and outputs have names and dtypes, and unknown shapes."""
     ends = [[helper.make_tensor_value_info(n, t, None) for n, t in side] for side in (inputs, outputs)]
     for value, (_, dtype) in zip(ends[0], inputs, strict=True):
         if dtype in (TensorProto.INT64, TensorProto.BOOL) and value.name.endswith(("_i", "_c")):
@@ -46,7 +46,7 @@ def body(name: str, inputs: list[tuple[str, int]], nodes: list[onnx.NodeProto], 
 
 
 def floats(seed: int, *shape: int) -> np.ndarray:
-    """A constant of about unit size."""
+    """Return a constant of about unit size."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
@@ -54,12 +54,12 @@ NAMES = {"node": node, "body": body, "INT64": TensorProto.INT64, "BOOL": TensorP
 
 
 def nodes_of(step: Step, wide: bool = False) -> list[onnx.NodeProto]:
-    """The nodes of a step; casts to float are to double in a wide one."""
+    """Return the nodes of a step; in a wide one, casts to float become casts to double."""
     return list(eval(step.code, {**NAMES, "FLOAT": TensorProto.DOUBLE if wide else TensorProto.FLOAT}))
 
 
 def constants(step: Step, wide: bool = False) -> Values:
-    """What its nodes read that no node makes."""
+    """Return the values that its nodes read and that no node computes."""
     found = {name: np.asarray(eval(code, NAMES)) for name, code in step.layers}
     return {k: v.astype(np.float64) if wide and v.dtype == np.float32 else v for k, v in found.items()}
 
@@ -86,7 +86,7 @@ def _settings() -> onnxruntime.SessionOptions:
 
 
 def by_runtime(step: Step, values: list[Values]) -> list[np.ndarray]:
-    """A step by ONNX Runtime, without optimization."""
+    """Run a step in ONNX Runtime, without optimization."""
     given = [{k: v[k] for k in step.uses} for v in values]
     model = _model(nodes_of(step), given[0], constants(step), [step.name])
     session = onnxruntime.InferenceSession(model.SerializeToString(), _settings(), providers=["CPUExecutionProvider"])
@@ -94,7 +94,7 @@ def by_runtime(step: Step, values: list[Values]) -> list[np.ndarray]:
 
 
 def by_reference(step: Step, values: list[Values]) -> list[np.ndarray]:
-    """A step by ONNX's own evaluator in float64."""
+    """Run a step in ONNX's own evaluator in float64."""
     given = [{k: v[k] for k in step.uses} for v in values]
     model = _model(nodes_of(step, wide=True), given[0], constants(step, wide=True), [step.name])
     evaluator = ReferenceEvaluator(model)
@@ -107,7 +107,10 @@ def widened(feed: Values) -> Values:
 
 
 def _moved_values(values: Values, seed: int, operator: str = "", within: float = 0.0, whole: bool = False) -> Values:
-    """What a row gave, or inputs: floats a little off; as they are for seed 0, and what is copied in free runs."""
+    """Return results of a row, or inputs, with floats perturbed.
+
+    Seed 0 perturbs nothing; independent runs keep copies.
+    """
     copied = not operator or operator in COPIES
     seed = 0 if copied and seed >= FREE else seed
     free = {k for k, v in values.items() if seed and v.dtype == np.float64 and v.size}
@@ -115,7 +118,7 @@ def _moved_values(values: Values, seed: int, operator: str = "", within: float =
 
 
 def _read_values(step: Step, values: Values, seed: int) -> Values:
-    """What a step reads in a run: see `MEANS`."""
+    """Return the inputs of a step in a run, perturbed for rows in `MEANS`."""
     if seed < FREE or step.operator not in MEANS:
         return values
     return {k: moved(v, seed, whole=True) if v.dtype == np.float64 else v for k in step.uses for v in [values[k]]}
@@ -124,9 +127,9 @@ def _read_values(step: Step, values: Values, seed: int) -> Values:
 def references(
     program: Program, runs: int, declared: Mapping[str, float] = UNDECLARED
 ) -> list[dict[str, list[np.ndarray]]]:
-    """For each feed the outputs of the source: in float64, in float32, and moved ones in float64.
+    """Return the source's outputs for each input set: in float64, in float32, and perturbed in float64.
 
-    declared: of ONNX operators, by how much a backend declares that negative results of theirs are off.
+    declared: by ONNX operator, the error that a backend declares for negative results.
     """
     plain, moves = [dict(f) for f in program.feeds], [0, *seeds(runs)]
     many = [[_moved_values(widened(f), seed) for seed in moves] for f in program.feeds]
@@ -146,7 +149,7 @@ def references(
 
 
 def grown(rng: np.random.Generator, count: int) -> Program:
-    """A program of about `count` steps."""
+    """Generate a program of about `count` steps."""
     inputs, feeds = draw_inputs(rng)
     draw = Draw(rng, [dict(f) for f in feeds])
     wide = [widened(f) for f in feeds]
@@ -164,7 +167,7 @@ def grown(rng: np.random.Generator, count: int) -> Program:
             found = by_runtime(step, draw.env)
             step, found = _tamed(step, found, draw.env)
             exact = by_reference(step, wide)
-        except Exception:  # whatever the runtimes raise: these operands do not suit this operator
+        except Exception:  # any exception of the runtimes: these operands do not suit this operator
             continue
         if not _sane(found, exact, row):
             continue
@@ -177,7 +180,7 @@ def grown(rng: np.random.Generator, count: int) -> Program:
 
 
 def _written(draw: Draw, last: str, row: str) -> Step:
-    """The nodes that a row emitted, the last value under the step's name."""
+    """Return the nodes that a row emitted, with the last value renamed to the step's name."""
     code = "[" + ", ".join(draw.nodes).replace(f"'{last}'", f"'{draw.name}'") + "]"
     if last not in draw.made:
         raise NoSuchValue
@@ -185,7 +188,7 @@ def _written(draw: Draw, last: str, row: str) -> Step:
 
 
 def _tamed(step: Step, found: list[np.ndarray], env: list[Values]) -> tuple[Step, list[np.ndarray]]:
-    """The step, squashed where its numbers are large."""
+    """Return the step, with large numbers squashed."""
     if found[0].dtype != np.float32 or max((float(np.abs(v).max()) for v in found if v.size), default=0.0) <= LARGEST:
         return step, found
     inner = f"{step.name}_large"
@@ -221,7 +224,7 @@ def _sane(found: list[np.ndarray], exact: list[np.ndarray], row: str) -> bool:
 
 
 def source(program: Program) -> onnx.ModelProto:
-    """What `convert` takes."""
+    """Return the model in a form that `convert` accepts."""
     plain = [dict(program.feeds[0])]
     for step in program.steps:
         plain[0][step.name] = by_runtime(step, plain)[0]
@@ -235,7 +238,7 @@ def source(program: Program) -> onnx.ModelProto:
 def model_of(
     nodes: list[onnx.NodeProto], inputs: list[Any], weights: Values, outputs: dict[str, Any]
 ) -> onnx.ModelProto:
-    """A checked model; outputs are described by dtype and rank."""
+    """Return a checked model whose outputs are described by dtype and rank."""
 
     def end(name: str, dtype: str, dims: Any) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), dims)
@@ -250,7 +253,7 @@ def model_of(
 
 
 def value_at(program: Program, name: str) -> list[np.ndarray]:
-    """The value of a step in float32 for each feed."""
+    """Return the value of a step in float32 for each feed."""
     plain = [dict(f) for f in program.feeds]
     for step in program.steps:
         for env, value in zip(plain, by_runtime(step, plain), strict=True):
@@ -259,7 +262,7 @@ def value_at(program: Program, name: str) -> list[np.ndarray]:
 
 
 def script(program: Program) -> list[str]:
-    """Lines of Python that make `source`."""
+    """Return lines of Python that build `source`."""
     weights = dict(pair for step in program.steps for pair in step.layers)
     outputs = {name: (v[0].dtype.name, v[0].ndim) for name in program.outputs for v in [value_at(program, name)]}
     return [
@@ -275,5 +278,5 @@ def script(program: Program) -> list[str]:
 
 
 def specs(inputs: tuple[Input, ...]) -> list[str]:
-    """The model says what its inputs are."""
+    """Return no specs: the model declares its inputs."""
     return []

@@ -1,4 +1,4 @@
-"""Rows of the ONNX programs of `compose.py`: control flow, products, and layers of pictures and sequences."""
+"""Rows of the ONNX programs of `compose.py`: control flow, matrix products, image and sequence layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.suites.compose_program import Draw, NoSuchValue
 
 @row(2)
 def branch(d: Draw) -> str:
-    """If, on a number that is made of a value or of a size; a branch reads values from outside."""
+    """Emit an If on a number computed from a value or a size; a branch reads outer values."""
     if not d.subgraphs:
         raise NoSuchValue
     x = d.value("f")
@@ -32,7 +32,7 @@ def branch(d: Draw) -> str:
 
 @row(2)
 def loop(d: Draw) -> str:
-    """Loop of a known or computed number of rounds, with one value carried and one collected."""
+    """Emit a Loop with a known or computed number of iterations, with one value carried and one collected."""
     if not d.subgraphs:
         raise NoSuchValue
     x = d.value("f")
@@ -112,7 +112,7 @@ def recurrent(d: Draw) -> str:
 
 
 def picture(d: Draw, *ranks: int) -> tuple[str, int, int]:
-    """A value with known channels in dim 1, the channels, and how many spatial dims there are."""
+    """Return a value with known channels in dim 1, the channels, and the number of spatial dims."""
     rank = d.one_of(*(ranks or (3, 4, 4, 4, 4, 5)))
     x = d.value("f", rank, test=lambda n: bool(d.shape(n)[1]))
     return x, d.shape(x)[1] or 0, rank - 2
@@ -217,7 +217,7 @@ def resize(d: Draw) -> str:
 
 @row(3)
 def gate(d: Draw) -> str:
-    """Squeeze and excite, and a residual block."""
+    """Emit squeeze and excite, and a residual block."""
     x, c, n = picture(d)
     w = weight(d, c, c, *[3] * n)
     if d.chance():
@@ -229,7 +229,7 @@ def gate(d: Draw) -> str:
 
 @row(2)
 def turned(d: Draw) -> str:
-    """A convolution between two transposes, as TensorFlow's exporters write them."""
+    """Emit a convolution between two transposes, as TensorFlow's exporters write it."""
     x = d.value("f", 4, test=lambda n: bool(d.shape(n)[3]))
     c = d.shape(x)[3] or 0
     y = emit(d, "Transpose", x, perm=[0, 3, 1, 2])

@@ -1,4 +1,4 @@
-"""Rows of the ONNX programs of `compose.py`: nodes on values drawn from those so far."""
+"""Rows of the ONNX programs of `compose.py`: nodes whose inputs are sampled from the values so far."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def row(weight: float = 1.0) -> Callable[[Row], Row]:
 
 
 def emit(d: Draw, operator: str, *inputs: str, more: int = 0, which: int = 0, text: str = "", **attributes: Any) -> str:
-    """Add a node; the name of its output, of number `which` where it has `more` than one. `text` is added as it is."""
+    """Add a node and return the name of its output; `which` selects one if it has `more` than one.
+
+    `text` is added unchanged.
+    """
     outputs = [f"{d.name}_{len(d.made) + i}" for i in range(1 + more)]
     given = "".join(f", {k}={v!r}" for k, v in attributes.items()) + text
     d.nodes.append(f"node({operator!r}, {list(inputs)!r}, {outputs!r}{given})")
@@ -48,7 +51,7 @@ def whole(d: Draw, value: int) -> str:
 
 
 def weight(d: Draw, *shape: int) -> str:
-    """Numbers of a size that keeps sums at about one."""
+    """Return numbers whose size keeps sums at about one."""
     fan = max(1, int(np.prod(shape[1:])))
     return d.layer(f"floats({d.integer(0, 3)}, {', '.join(map(str, shape))}) * np.float32({round(fan**-0.5, 3)})")
 
@@ -59,7 +62,7 @@ def positive(d: Draw, x: str, more: float = 0.3) -> str:
 
 
 def unary(weight: float, *operators: str) -> None:
-    """Rows of an operator on one value, attributes behind a space."""
+    """Yield rows of an operator on one value, with attributes after a space."""
     for text in operators:
         operator, _, attributes = text.partition(" ")
 

@@ -1,4 +1,4 @@
-"""Random programs for `compose.py`: what one is, and how it grows, step by step, on values at several sizes."""
+"""Random programs of `compose.py`: their data type, and how they grow step by step on values at several sizes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 Feeds = list[dict[str, np.ndarray]]
 
 MOST_ELEMENTS = 6000
-LARGEST = 30.0  # values beyond are scaled down, so that nothing explodes
+LARGEST = 30.0  # larger values are scaled down
 
 
 class NoSuchValue(Exception):
-    """The values at hand do not suit an operator."""
+    """No value suits an operator."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Input:
     dims: tuple[int | str, ...]
 
     def spec(self) -> str:
-        """As `--input` takes it."""
+        """Return the input as `--input` takes it."""
         return f"{self.name}:{self.dtype}[{','.join(map(str, self.dims))}]"
 
 
@@ -53,12 +53,12 @@ class Program:
     feeds: Feeds = field(repr=False)
 
     def operators(self) -> list[str]:
-        """The rows of the table that the steps came from."""
+        """The rows of the table that the steps were generated from."""
         return [step.operator for step in self.steps]
 
 
 def without_dead(program: Program) -> Program:
-    """Only the steps, and the inputs, that an output needs; one input stays in any case."""
+    """Return the program with only the steps and inputs that an output needs, and at least one input."""
     needed, kept = set(program.outputs), []
     for step in reversed(program.steps):
         if step.name in needed:
@@ -71,7 +71,7 @@ def without_dead(program: Program) -> Program:
 
 
 class Draw:
-    """What a row of a table draws its operands from: values so far, each at all sizes, in `env`."""
+    """The values so far, each at all sizes, from which a row of a table samples its operands."""
 
     def __init__(self, rng: np.random.Generator, env: list[dict[str, Any]]) -> None:
         self.rng, self.env = rng, env
@@ -85,23 +85,23 @@ class Draw:
         self.name, self.nodes, self.made = "", list[str](), list[str]()
 
     def begin(self) -> None:
-        """Forget what the last step drew."""
+        """Forget the samples of the last step."""
         self.new, self.used, self.nodes, self.made = {}, [], [], []
 
     def keep(self) -> None:
-        """The step was accepted, and its layers with it."""
+        """Record that the step was accepted, and its layers with it."""
         self.layers |= self.new
         self.ever.update(self.used)
 
     # -- values
 
     def kind(self, name: str) -> str:
-        """`f`, `i` or `b`."""
+        """Return the kind of a value: `f`, `i` or `b`."""
         dtype = str(self.env[0][name].dtype).removeprefix("torch.")
         return {"f": "f", "i": "i", "u": "i", "b": "b"}[dtype[0]]
 
     def shape(self, name: str) -> tuple[int | None, ...]:
-        """Dims at all sizes; None for those that differ."""
+        """Return the dims; None for those that differ between sizes."""
         shapes = [tuple(values[name].shape) for values in self.env]
         return tuple(s[0] if len(set(s)) == 1 else None for s in zip(*shapes, strict=True))
 
@@ -115,7 +115,7 @@ class Draw:
         rank: int | Sequence[int] | None = None,
         test: Callable[[str], bool] | None = None,
     ) -> str:
-        """A value of this kind, rather one of the last; raises `NoSuchValue`."""
+        """Sample a value of this kind, preferably a recent one; raise `NoSuchValue` if there is none."""
         ranks = range(20) if rank is None else [rank] if isinstance(rank, int) else rank
         found = [n for n in self.names if self.kind(n) in kind and self.rank(n) in ranks and (not test or test(n))]
         if not found:
@@ -128,7 +128,7 @@ class Draw:
         return name
 
     def partner(self, name: str) -> str:
-        """A value of the same kind that broadcasts with `name` at all sizes."""
+        """Sample a value of the same kind that broadcasts with `name` at all sizes."""
         dtype = self.env[0][name].dtype
 
         def fits(other: str) -> bool:
@@ -141,7 +141,7 @@ class Draw:
     # -- numbers
 
     def axis(self, name: str, static: bool = False, least: int = 1) -> int:
-        """An axis of `name`, from either end; `static`: one whose size is known, and at least `least`."""
+        """Sample an axis of `name`, positive or negative; `static`: one whose size is known, and at least `least`."""
         shape = self.shape(name)
         axes = [i for i, d in enumerate(shape) if not static or (d is not None and d >= least)]
         if not axes:
@@ -150,7 +150,7 @@ class Draw:
         return axis - len(shape) if self.rng.random() < 0.4 else axis
 
     def integer(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """Return an integer from `low` to `high`, both included."""
         return int(self.rng.integers(low, high + 1))
 
     def number(self, low: float = -1.5, high: float = 1.5) -> float:
@@ -158,11 +158,11 @@ class Draw:
         return round(float(self.rng.uniform(low, high)), 2)
 
     def chance(self, probability: float = 0.5) -> bool:
-        """True so often."""
+        """Return True with this probability."""
         return bool(self.rng.random() < probability)
 
     def one_of(self, *choices: Any) -> Any:
-        """One of these."""
+        """Return one of these."""
         return choices[int(self.rng.integers(len(choices)))]
 
     def shuffled(self, count: int) -> list[int]:
@@ -172,7 +172,7 @@ class Draw:
     # -- what belongs to the model
 
     def layer(self, code: str) -> str:
-        """A module or constant made by `code`: its name, an old one where there is the same and chance says so."""
+        """Return the name of a module or constant made by `code`; sometimes an equal one that exists already."""
         same = [n for n, c in self.layers.items() if c == code]
         if same and self.chance(0.5):
             name = same[0]
@@ -189,14 +189,14 @@ def _broadcast(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def draw_inputs(rng: np.random.Generator) -> tuple[tuple[Input, ...], Feeds]:
-    """One to three inputs, most of them pictures or sequences, and feeds at three sizes of the dynamic dims.
+    """Sample one to three inputs, mostly images or sequences, and input sets at three sizes of the dynamic dims.
 
-    The second feed has all of them at 1.
+    In the second set all dynamic dims are 1.
     """
     sizes = {"b": [3, 1, 2], "n": [5, 1, 4], "h": [6, 1, 9], "w": [7, 1, 4]}
     for values in sizes.values():
         values[0], values[2] = (int(x) for x in rng.permutation([2, 3, 4, 5, 6, 7, 8])[:2])
-    # Some formats refuse what they cannot do at an open size: a share of the graphs has none, or the batch's only.
+    # Some formats refuse operators at dynamic sizes, so some graphs have no dynamic dim, or only the batch.
     open_dims = (set(), {"b"}, set(sizes))[int(rng.choice(3, p=[0.25, 0.3, 0.45]))]
     first = _dims(rng)
     inputs = [Input("x", "float32", first)]
@@ -228,7 +228,7 @@ def _dims(rng: np.random.Generator) -> tuple[int | str, ...]:
 
 
 def _related(rng: np.random.Generator, dims: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Dims that broadcast with `dims`."""
+    """Return dims that broadcast with `dims`."""
     found = tuple(1 if rng.random() < 0.15 else d for d in dims)
     return found[int(rng.integers(0, len(found))) :] if rng.random() < 0.3 else found
 
@@ -241,6 +241,6 @@ def _array(rng: np.random.Generator, spec: Input, sizes: dict[str, int]) -> np.n
 
 
 def chosen_outputs(rng: np.random.Generator, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The values that nothing uses, and few others: outputs in the middle would keep kernels from fusing."""
+    """Return the unused values, and few others: outputs in the middle would prevent fusion."""
     used = {name for step in steps for name in step.uses}
     return tuple(s.name for s in steps if s.name not in used or rng.random() < 0.08)

@@ -1,4 +1,4 @@
-"""Makes a failing program of `compose.py` as small as it gets: fewer outputs and steps, inputs for what led to them."""
+"""Reduce a failing program of `compose.py`: fewer outputs and steps, with inputs in place of the steps removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.suites.compose_targets import KINDS
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool], most: int = 60) -> Program:
-    """The smallest program found, with at most so many tries, for which `fails` still is true."""
+    """Return the smallest program found in at most `tries` tries for which `fails` is still true."""
     tries = 0
     found = True
     while found and tries < most:
@@ -28,7 +28,7 @@ def shrunk(program: Program, fails: Callable[[Program], bool], most: int = 60) -
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Candidates, the boldest first."""
+    """Yield smaller candidates, the smallest first."""
     seen = {_key(program)}
     for candidate in _candidates(program):
         if candidate.steps and candidate.outputs and _key(candidate) not in seen:
@@ -72,7 +72,9 @@ def _candidates(program: Program) -> Iterator[Program]:
 
 
 def _as_input(program: Program, place: int) -> Program | None:
-    """The program with a step's value as an input: dims that change with the feeds are named by how they change."""
+    """Return the program with a step's value as an input; dims that change with the feeds are named by how they
+    change.
+    """
     step = program.steps[place]
     values = [np.ascontiguousarray(v) for v in KINDS[program.kind].value_at(program, step.name)]
     if values[0].dtype.name not in ("float32", "int64", "bool"):
@@ -93,7 +95,7 @@ def _as_input(program: Program, place: int) -> Program | None:
 
 
 def _bypassed(program: Program, place: int) -> Iterator[Program]:
-    """The program with an operand in a step's place."""
+    """Return the program with a step replaced by its operand."""
     step = program.steps[place]
     for used in step.uses:
         code = {"pytorch": used, "onnx": f"[node('Identity', ['{used}'], ['{step.name}'])]"}[program.kind]

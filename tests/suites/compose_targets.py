@@ -1,4 +1,4 @@
-"""Writes a program's graph in every format and runs the artefact as its users do, in this process."""
+"""Write a program's graph in every format and run the artefact as its users do, in this process."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import onnx_ir as ir
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
-from convert.options import Options, parse_input
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
 from tests.suites import compose_onnx, compose_torch
 from tests.suites.compose_judge import fault, is_blind
 from tests.suites.compose_program import Feeds, Program
@@ -30,13 +30,13 @@ from tests.support.run_targets import run_target
 TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2", "torch")
 _NOT_ONE = re.compile(r"Guard failed: \w+\.size\(\)\[\d+\] != 1")
 _NO_MAPS = re.compile("Only zero batch or zero channel inputs are supported")
-"""What PyTorch says to the convolution of a map of height or width 0."""
+"""PyTorch's message for a convolution with height or width 0."""
 KINDS = {"pytorch": compose_torch, "onnx": compose_onnx}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program in one format.
+    """The outcome of a program in one format.
 
     status: "right", "refused" (by a message), "wrong", "error" (an exception that is no refusal), "crashed" (the
     process died), "invalid" (the source does not run), "runtime" (ONNX Runtime's optimizer is what is wrong) or
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def read(program: Program) -> ir.Model:
-    """The shared graph of a program."""
+    """Read a program as the shared graph."""
     source = plugin.claim(KINDS[program.kind].source(program))
     specs = tuple(parse_input(s) for s in KINDS[program.kind].specs(program.inputs))
     return plugin.frontend_for(source).read(source, Options(inputs=specs), Report("compose"))
@@ -57,10 +57,10 @@ def read(program: Program) -> ir.Model:
 def outcomes(
     program: Program, targets: Sequence[str], stage: Callable[[str], None], runs: int = 3
 ) -> dict[str, Outcome]:
-    """The outcome for each format; `stage` is told what is under way, for the case that it ends the process."""
+    """Return the outcome for each format. `stage` is called before each step, because a step may end the process."""
     stage("source")
     try:
-        KINDS[program.kind].source(program)  # ONNX's checker may find a model wrong that runs operator by operator
+        KINDS[program.kind].source(program)  # ONNX's checker may reject a model that runs operator by operator
         wanted = KINDS[program.kind].references(program, runs)
     except Exception as error:
         return {"source": Outcome("invalid", _line(error))}
@@ -120,7 +120,7 @@ def _outcome(
             alone = [ran([i]) for i in range(len(feeds))]
             found = next((o for o in alone if o.status != "right" and not _NOT_ONE.search(o.text)), found)
             return Outcome("refused", found.text) if _NOT_ONE.search(found.text) else found
-        # What is declared to be off, of operators that are there, is given to the reference, by as much.
+        # The reference is perturbed by the errors that the backend declares for the operators of the graph.
         rough = {o: d.within for d in differences for o in d.operators if d.within}
         rough = {n.op_type: rough[n.op_type] for n in nodes if n.op_type in rough and not n.domain}
         if found.status == "wrong" and rough:
@@ -137,7 +137,7 @@ def _outcome(
 
 
 def _holds_elements(program: Program) -> list[bool]:
-    """For each feed whether every value has elements; of others a backend may declare what its runtime makes."""
+    """Return for each input set whether all values have elements; backends may declare differences otherwise."""
     values = [list(feed.values()) for feed in program.feeds]
     for step in program.steps:
         for found, value in zip(values, KINDS[program.kind].value_at(program, step.name), strict=True):
@@ -182,7 +182,7 @@ def _judged(program: Program, results: Feeds, wanted: list[dict[str, list[Any]]]
 
 
 def _fits(model: ir.Model, program: Program, feed: dict[str, np.ndarray]) -> bool:
-    """Whether the contract that the frontend prints takes these sizes."""
+    """Return whether the conditions that the frontend prints allow these sizes."""
     from convert.parity.inputs.size_guards import broken_guards
 
     sizes: dict[str, int] = {}
@@ -199,7 +199,7 @@ def _fits(model: ir.Model, program: Program, feed: dict[str, np.ndarray]) -> boo
 
 
 def _failure(error: Exception) -> Outcome:
-    """Refused is what says that it is not supported; a defect of the program's own is an error."""
+    """Return "refused" for messages that something is not supported, and "error" for others."""
     refused = isinstance(error, (Unsupported, ResourceLimit)) or (
         isinstance(error, ConvertError) and "defect" not in error.hint
     )
@@ -218,7 +218,7 @@ def _line(error: BaseException) -> str:
 def _write(model: ir.Model, target: str, folder: Path, report: Report) -> Path:
     form, path = plugin.formats()[target], folder / f"artefact{plugin.formats()[target].suffix}"
     if target == "tflite":
-        # TensorFlow's converter in this process: an interpreter for each would take seconds.
+        # Run TensorFlow's converter in this process, because a new interpreter for each would take seconds.
         from tests.support.tensorflow_lite_helper import encode
 
         return encode(model, folder / "lite")
@@ -227,7 +227,7 @@ def _write(model: ir.Model, target: str, folder: Path, report: Report) -> Path:
 
 
 def run_onnx(path: Path, feeds: Feeds, names: list[str], plain: bool = False) -> Feeds:
-    """ONNX Runtime at its default, or with no optimization."""
+    """Run ONNX Runtime with its default options, or without optimization."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -298,7 +298,7 @@ def _run_program(path: Path, feeds: Feeds, names: list[str]) -> Feeds:
 
 
 class Caffe2:
-    """A real Caffe2 that stays: jobs go in, outputs come out."""
+    """A real Caffe2 in one long-running process."""
 
     def __init__(self) -> None:
         command = [os.environ["CONVERT_CAFFE2_PYTHON"], "-I", "-u", "-c", CAFFE2_LOOP]
@@ -310,7 +310,7 @@ class Caffe2:
         )
 
     def run(self, path: Path, feed: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """The outputs of a net; raises what Caffe2 said."""
+        """Return the outputs of a net; raise Caffe2's error."""
         np.savez(folder / "in.npz", **{str(i): v for i, v in enumerate(feed.values())})
         job = {
             "net": str(path),

@@ -1,4 +1,4 @@
-"""PyTorch programs of `compose.py`: grown, run, made into modules, and written down as a script."""
+"""PyTorch programs of `compose.py`: generate them, run them, make modules of them, print them as scripts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table(seed: int, high: int, *shape: int) -> nn.Buffer:
 
 
 def made(code: str, seed: int) -> nn.Module:
-    """A layer with weights that matter, statistics too."""
+    """Return a layer whose weights and statistics are not trivial."""
     torch.manual_seed(seed)
     layer = eval(code, NAMES)
     for name, tensor in [*getattr(layer, "named_buffers", dict)()]:
@@ -75,15 +75,18 @@ class Net(nn.Module):
         )
         space = dict(NAMES)
         exec(compile(text, "<program>", "exec"), space)
-        # A class of its own, whose forward names the inputs.
+        # A separate class, whose forward names the inputs.
         self.__class__ = type("Net", (Net,), {"forward": space["run"]})
         self.steps = [(s, compile(s.code, "<step>", "eval")) for s in program.steps]
 
     def walk(
         self, feed: dict[str, torch.Tensor], seed: int | None = None, declared: Mapping[str, float] = UNDECLARED
     ) -> dict[str, torch.Tensor]:
-        """All values; with a seed, each that is computed in float64 is moved a little, and by as much as is declared of
-        an ONNX operator that it is called like."""
+        """Return all values.
+
+        With a seed, each value computed in float64 is perturbed, by the error that is declared for the ONNX operator of
+        the same name if there is one.
+        """
 
         def settled(value: torch.Tensor, operator: str = "", whole: bool = False, code: str = "") -> torch.Tensor:
             copied = not whole and (not operator or operator in COPIES)
@@ -105,21 +108,21 @@ def _declared_of(code: str, declared: Mapping[str, float]) -> float:
 
 
 def tensors(feed: dict[str, np.ndarray], wide: bool = False) -> dict[str, torch.Tensor]:
-    """A feed as tensors."""
+    """Return a feed as tensors."""
     return {k: torch.from_numpy(v.astype(np.float64) if wide and v.dtype.kind == "f" else v) for k, v in feed.items()}
 
 
 def references(
     program: Program, runs: int, declared: Mapping[str, float] = UNDECLARED
 ) -> list[dict[str, list[np.ndarray]]]:
-    """For each feed the outputs of the source: in float64, in float32, and moved ones in float64.
+    """Return the source's outputs for each input set: in float64, in float32, and perturbed in float64.
 
-    declared: of ONNX operators, by how much a backend declares that negative results of theirs are off.
+    declared: by ONNX operator, the error that a backend declares for negative results.
     """
     net = Net(program).eval()
     wide = copy.deepcopy(net).double()
     for norm in (m for m in wide.modules() if isinstance(m, nn.RMSNorm) and m.eps is None):
-        norm.eps = torch.finfo(torch.float32).eps  # without a number it is that of the dtype
+        norm.eps = torch.finfo(torch.float32).eps  # without a number this is the dtype's own
     found = []
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -135,7 +138,7 @@ def references(
 
 
 def grown(rng: np.random.Generator, count: int) -> Program:
-    """A program of about `count` steps."""
+    """Generate a program of about `count` steps."""
     inputs, feeds = draw_inputs(rng)
     draw = Draw(rng, [dict(tensors(f)) for f in feeds])
     steps: list[Step] = []
@@ -154,7 +157,7 @@ def grown(rng: np.random.Generator, count: int) -> Program:
                     if not hasattr(holder, name):
                         setattr(holder, name, made(text, int(name[1:])))
                 found = [_step(code, holder, env) for env in draw.env]
-            except Exception:  # whatever PyTorch raises: these operands do not suit this operator
+            except Exception:  # any exception of PyTorch: these operands do not suit this operator
                 found = []
             code, found = _tamed(code, found) if found else ("", [])
             if not found or not _sane(found, row):
@@ -179,7 +182,7 @@ def _step(code: str, holder: nn.Module, env: dict[str, torch.Tensor]) -> torch.T
 
 
 def _tamed(code: str, found: list[torch.Tensor]) -> tuple[str, list[torch.Tensor]]:
-    """The step, scaled down where its numbers are large."""
+    """Return the step, with large numbers scaled down."""
     if found[0].dtype != torch.float32:
         return code, found
     largest = max((float(v.abs().max()) for v in found if v.numel()), default=0.0)
@@ -206,12 +209,12 @@ def _sane(found: list[torch.Tensor], row: str) -> bool:
 
 
 def source(program: Program) -> nn.Module:
-    """What `convert` takes."""
+    """Return the module in a form that `convert` accepts."""
     return Net(program).eval()
 
 
 def value_at(program: Program, name: str) -> list[np.ndarray]:
-    """The value of a step in float32 for each feed."""
+    """Return the value of a step in float32 for each feed."""
     net = Net(program).eval()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -219,7 +222,7 @@ def value_at(program: Program, name: str) -> list[np.ndarray]:
 
 
 def script(program: Program) -> list[str]:
-    """Lines of Python that make `module` and `inputs`."""
+    """Return lines of Python that build `module` and `inputs`."""
     layers = dict(pair for step in program.steps for pair in step.layers)
     return [
         "import torch, torch.nn as nn, torch.nn.functional as F",
@@ -236,5 +239,5 @@ def script(program: Program) -> list[str]:
 
 
 def specs(inputs: tuple[Input, ...]) -> list[str]:
-    """Of the inputs, by name."""
+    """Return the specs of the inputs by name."""
     return [i.spec() for i in inputs]

@@ -1,4 +1,4 @@
-"""Rows of the PyTorch programs of `compose.py`: products, and layers of pictures and sequences."""
+"""Rows of the PyTorch programs of `compose.py`: matrix products, image and sequence layers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def recurrent(d: Draw) -> str:
 
 
 def picture(d: Draw, ranks: tuple[int, ...] = (3, 4, 4, 4, 4, 5)) -> tuple[str, int, int]:
-    """A value with known channels in dim 1, the channels, and how many spatial dims there are."""
+    """Return a value with known channels in dim 1, the channels, and the number of spatial dims."""
     rank = d.one_of(*ranks)
     x = d.value("f", rank, test=lambda n: bool(d.shape(n)[1]))
     return x, d.shape(x)[1] or 0, rank - 2
@@ -163,7 +163,7 @@ def shuffled(d: Draw) -> str:
 
 @row(3)
 def gate(d: Draw) -> str:
-    """Squeeze and excite, residual sums and other forms that networks have."""
+    """Emit squeeze and excite, residual sums and other forms that networks have."""
     x, c, n = picture(d)
     axes = list(range(2, n + 2))
     name = d.layer(f"nn.Conv{n}d({c}, {c}, {d.one_of(1, 3)}, padding='same')")

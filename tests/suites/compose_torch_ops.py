@@ -1,4 +1,4 @@
-"""Rows of the PyTorch programs of `compose.py`: how an operator is called on values drawn from those so far."""
+"""Rows of the PyTorch programs of `compose.py`: operators whose arguments are sampled from the values so far."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def constant(d: Draw) -> str:
 
 
 def size(d: Draw, x: str, i: int) -> str:
-    """A dim as the program writes it: a number where it is known, mostly."""
+    """Return a dim as the program writes it: usually a number if it is known."""
     known = d.shape(x)[i]
     return str(known) if known is not None and d.chance(0.8) else f"{x}.shape[{i}]"
 
@@ -158,7 +158,7 @@ def flatten(d: Draw) -> str:
 
 @row(4)
 def reshape(d: Draw) -> str:
-    """Two neighbors joined, or one split, the rest kept, one dim as -1."""
+    """Emit a reshape: two neighbours joined, or one split, the rest kept, one dim as -1."""
     x = d.value("fib", range(1, 6))
     rank, shape = d.rank(x), d.shape(x)
     dims = [size(d, x, i) for i in range(rank)]
@@ -243,7 +243,7 @@ def pad(d: Draw) -> str:
     count = d.integer(1, min(3, d.rank(x)))
     widths = [d.integer(0, 2) if d.chance(0.85) else -1 for _ in range(2 * count)]
     mode = d.one_of("constant", "constant", "reflect", "replicate", "circular")
-    if mode == "circular":  # of what negative amounts leave it may take more than there is: memory that is not written
+    if mode == "circular":  # after negative amounts, it may read more than there is: uninitialized memory
         widths = [max(n, 0) for n in widths]
     value = f", value={d.number()}" if mode == "constant" and d.chance(0.4) else ""
     return f"F.pad({x}, {widths}, mode='{mode}'{value})"
@@ -302,5 +302,5 @@ def top(d: Draw) -> str:
     x = d.value("f", range(1, 5))
     axis = d.axis(x, static=True, least=2)
     found = f"{x}.topk(2, {axis}, largest={d.chance()})"
-    # Which of equal numbers it takes, PyTorch leaves open.
+    # PyTorch does not define which of equal numbers it takes.
     return d.one_of(f"{found}[0]", f"{found}[0]", f"{x}.gather({axis}, {found}[1])")

@@ -1,4 +1,4 @@
-"""Environments with the programs that read what is written: Python, packages of pip, npm and Debian, by folder."""
+"""Environments of the consumers, the programs that read our artefacts: Python, and packages of pip, npm and Debian."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ except ImportError:
 
 
 class NotToBeHad(Exception):
-    """Why an environment cannot be made here."""
+    """An environment cannot be created here, for this reason."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What is installed: packages of pip for a version of Python, of npm, and shared libraries out of Debian's."""
+    """The packages to install: from pip for a version of Python, from npm, and shared libraries from Debian."""
 
     python: str = "3.11"
     pip: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
-    """Of pip too, without what they say that they need: pip finds no versions that fit in an hour."""
+    """Packages of pip to install without their requirements, for which pip finds no versions within an hour."""
     npm: tuple[str, ...] = ()
     debian: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
-    """What a library is looked for as → what Debian's package calls it."""
+    """The name that a library is loaded by → its name in Debian's package."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
+        """The path of its interpreter."""
         return self.folder / "bin" / "python"
 
     def variables(self) -> dict[str, str]:
-        """The variables of a process in it: none of ours that change what Python or a library does."""
+        """The environment variables of a process in it, without those of ours that change Python or a library."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "KERAS", "TF_", "VIRTUAL_ENV"))}
         places = [self.folder / "links", *sorted({p.parent for p in (self.folder / "debian").rglob("*.so.*")})]
         return kept | ({"LD_LIBRARY_PATH": ":".join(map(str, places))} if self.needs.debian else {})
 
     def versions(self) -> dict[str, str]:
-        """The versions of what was asked for, and of Python where it is."""
+        """The versions of what was requested, and of Python if it is there."""
         found = {}
         if self.needs.pip:
             installed = json.loads(_call([str(self.python), "-c", _PACKAGES], self.folder))
@@ -78,19 +78,19 @@ class Environment:
 
 
 def interpreter(version: str) -> str:
-    """A Python of that version, on PATH or of the pyenv that PYENV_ROOT names."""
+    """Return a Python of that version, from PATH or from the pyenv in PYENV_ROOT."""
     pyenv = os.environ.get("PYENV_ROOT")
     versions = Path(pyenv, "versions").glob(f"{version}.*/bin/python{version}") if pyenv else []
     found = [shutil.which(f"python{version}"), *sorted(map(str, versions))]
     for path in filter(None, found):
         told = subprocess.run([path, "-c", _VERSION], capture_output=True, text=True)
-        if told.stdout.strip() == version:  # what pyenv puts on PATH may be of a version that is switched off
+        if told.stdout.strip() == version:  # a command of pyenv on PATH may belong to a disabled version
             return path
     raise NotToBeHad(f"there is no Python {version}")
 
 
 def environment(needs: Needs, folder: Path) -> Environment:
-    """Make it in `folder`, or find it there. Raises `NotToBeHad`."""
+    """Create the environment in `folder`, or find it there. Raises `NotToBeHad`."""
     made, record = Environment(folder, needs), folder / "installed.json"
     wanted = json.dumps([needs.python, needs.pip, needs.alone, needs.npm, needs.debian, dict(needs.links)])
     if record.exists() and record.read_text() == wanted:
@@ -101,7 +101,7 @@ def environment(needs: Needs, folder: Path) -> Environment:
         _call([interpreter(needs.python), "-m", "venv", str(folder)], folder)
         pip = [str(made.python), "-m", "pip", "install", "--quiet"]
         if tuple(map(int, needs.python.split("."))) < (3, 9):
-            _call([*pip, "--upgrade", "pip<22"], folder)  # the first ones know no wheels of today
+            _call([*pip, "--upgrade", "pip<22"], folder)  # the oldest versions of pip do not know today's wheel tags
         _call([*pip, *needs.pip], folder)
     if needs.alone:
         _call([*pip, "--no-deps", *needs.alone], folder)
@@ -117,7 +117,7 @@ def environment(needs: Needs, folder: Path) -> Environment:
 
 
 def _unpack_debian(needs: Needs, folder: Path) -> None:
-    """Debian's packages in a folder of their own: nothing is installed into the system."""
+    """Unpack Debian's packages into their own folder, so that nothing is installed into the system."""
     unpacked, links = folder / "debian", folder / "links"
     unpacked.mkdir()
     links.mkdir()

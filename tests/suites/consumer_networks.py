@@ -1,4 +1,4 @@
-"""Twenty small networks of different kinds, seeded, for the suite that runs what is written in its consumers."""
+"""Twenty small networks of different kinds, with fixed seeds, for `consumers.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.suites.planted_networks import vary_weights
 
 
 class Residual(nn.Module):
-    """A branch is added to what it is made of."""
+    """A residual block: the input plus a branch of it."""
 
     def __init__(self, *branch: nn.Module) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Residual(nn.Module):
 
 
 class Branches(nn.Module):
-    """Branches of one tensor, side by side in its channels."""
+    """Branches of one tensor, concatenated along its channels."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Branches(nn.Module):
 
 
 class Gate(nn.Module):
-    """Squeeze and excitation: channels are weighted by what their means say."""
+    """Squeeze and excitation: channels are scaled by a function of their means."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Gate(nn.Module):
 
 
 class Attention(nn.Module):
-    """A transformer's layer, for 12 tokens of 16 numbers."""
+    """A transformer layer, for 12 tokens of 16 numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Words(nn.Module):
 
 
 class Unet(nn.Module):
-    """Down, and up again beside what was there."""
+    """A U-Net of one level."""
 
     def __init__(self, up: nn.Module) -> None:
         super().__init__()
@@ -111,14 +111,14 @@ class Shuffle(nn.Module):
 
 
 def conv(given: int, made: int, kernel: int = 3, *, act: type[nn.Module] = nn.ReLU, **options: int) -> nn.Sequential:
-    """A convolution that keeps sizes, a batch norm, an activation."""
+    """Return a convolution that keeps sizes, a batch norm, an activation."""
     pad = kernel // 2 * options.get("dilation", 1)
     layer = nn.Conv2d(given, made, kernel, padding=pad, bias=False, **options)
     return nn.Sequential(layer, nn.BatchNorm2d(made), act())
 
 
 def classifier(*body: nn.Module, channels: int) -> nn.Sequential:
-    """A body, the mean over places, and scores."""
+    """Return a body, the mean over positions, and scores."""
     return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 5))
 
 
@@ -145,7 +145,7 @@ def _dense() -> nn.Module:
 
 
 def _old() -> nn.Module:
-    """AlexNet's parts: normalized responses, pools that overlap and round up, dropout."""
+    """Return AlexNet's parts: local response norms, overlapping pools that round up, dropout."""
     first = nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.LocalResponseNorm(5), nn.MaxPool2d(3, 2, ceil_mode=True)
     return nn.Sequential(*first, nn.Flatten(), nn.Dropout(), nn.Linear(8 * 8 * 8, 20), nn.Tanh(), nn.Linear(20, 5))
 
@@ -178,7 +178,9 @@ def _plain() -> nn.Module:
 
 @dataclass(frozen=True)
 class Network:
-    """`build` makes the module; `shape` is that of its one input without the batch, int64 below `rows` if given."""
+    """`build` creates the module; `shape` is that of its only input without the batch; with `rows`, the input is int64
+    below it.
+    """
 
     build: Callable[[], nn.Module]
     shape: tuple[int, ...]
@@ -219,19 +221,19 @@ NETWORKS: dict[str, Network] = {
 
 
 def build(name: str) -> nn.Module:
-    """The network in eval mode, the same weights every time."""
+    """Return the network in eval mode, with the same weights every time."""
     torch.manual_seed(len(name))
     return vary_weights(NETWORKS[name].build().eval())
 
 
 def spec(name: str, batch: str = "batch") -> str:
-    """The input as `convert` is told it."""
+    """Return the spec of the input for `convert`."""
     network = NETWORKS[name]
     return f"{'int64' if network.rows else 'float32'}[{batch},{','.join(map(str, network.shape))}]"
 
 
 def feed(name: str, batch: int = 2) -> dict[str, np.ndarray]:
-    """Numbers for the input, by its name."""
+    """Return numbers for the input, by its name."""
     network, random = NETWORKS[name], np.random.default_rng(len(name))
     shape = (batch, *network.shape)
     x = random.integers(0, network.rows, shape) if network.rows else random.standard_normal(shape).astype(np.float32)
@@ -239,7 +241,7 @@ def feed(name: str, batch: int = 2) -> dict[str, np.ndarray]:
 
 
 def answers(name: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What PyTorch computes in float32, and in float64."""
+    """Return PyTorch's outputs in float32 and in float64."""
     with torch.no_grad():
         single = build(name)(torch.from_numpy(x))
         double = build(name).double()(torch.from_numpy(x if x.dtype.kind == "i" else x.astype(np.float64)))

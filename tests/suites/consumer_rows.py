@@ -1,4 +1,4 @@
-"""The programs that read what is written: a row each, with what it needs, what it is given, and what it refuses."""
+"""Table of the consumers, the programs that read our artefacts: requirements, inputs, and what each refuses."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""What is written runs in the programs that read it, and gives the source's numbers.
+"""Run our artefacts in the programs that read them (consumers), and compare with the source's numbers.
 
     python tests/suites/consumers.py [CONSUMER …] [--environments DIR] [--networks NAME …]
 
-Twenty small networks of PyTorch (`consumer_networks.py`) are written for each consumer (`consumer_rows.py`), which is
-installed by pip, npm and Debian's packages into a folder of its own (`consumer_environments.py`; those of DIR are kept)
-and runs them by a script of `consumer_scripts/`. Its numbers are held against PyTorch's in float64: eight times the
-error of PyTorch's own float32 is rounding. A line for each network goes to stderr, the table to stdout. The exit code
-is 1 where something is wrong, or refused without being declared, or declared and right.
+Twenty small PyTorch networks (`consumer_networks.py`) are converted for each consumer (`consumer_rows.py`). The
+consumer is installed by pip, npm or Debian's packages into a folder of its own (`consumer_environments.py`; DIR keeps
+them), and runs the networks by a script of `consumer_scripts/`. Its outputs are compared with PyTorch's in float64; the
+tolerance is eight times the error of PyTorch in float32.
+
+A line for each network goes to stderr, the table to stdout. The exit code is 1 if a result is wrong, if a refusal is
+not declared, or if a declared refusal does not happen.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ RIGHT, WRONG, REFUSED, UNWRITTEN = "right", "wrong", "refused", "not written"
 
 @dataclass(frozen=True)
 class Cell:
-    """What became of one network in one consumer."""
+    """The outcome of one network in one consumer."""
 
     consumer: str
     network: str
@@ -50,7 +52,7 @@ class Cell:
 
 
 def written(consumer: Consumer, name: str, folder: Path) -> Path:
-    """The network in the consumer's format. Raises `ConvertError` where that cannot express it."""
+    """Write the network in the consumer's format. Raises `ConvertError` if that cannot express it."""
     marks = "-".join([consumer.format, *(f"{k}{v}" for k, v in sorted(consumer.options.items())), consumer.batch])
     path = folder / marks / f"{name}.{SUFFIXES[consumer.format]}"
     if not path.exists():
@@ -83,7 +85,7 @@ def measure(consumer: Consumer, made: Environment, name: str, folder: Path) -> C
 
 
 def run(consumer: Consumer, made: Environment, path: Path, inputs: Mapping[str, np.ndarray]) -> dict | str:
-    """The outputs by their numbers, or the line that says why there are none."""
+    """Return the outputs by index, or an error line."""
     with tempfile.TemporaryDirectory() as place:
         given, told = Path(place, "inputs.json"), Path(place, "outputs.json")
         given.write_text(json.dumps({k: encoded(x) for k, x in inputs.items()}))
@@ -99,25 +101,25 @@ def run(consumer: Consumer, made: Environment, path: Path, inputs: Mapping[str, 
 
 
 def encoded(array: np.ndarray) -> dict[str, object]:
-    """An array as the scripts read it (`consumer_scripts/arrays.py`)."""
+    """Return an array in the form that the scripts read (`consumer_scripts/arrays.py`)."""
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
     return {"dtype": array.dtype.name, "shape": list(array.shape), "data": data}
 
 
 def decoded(entry: Mapping[str, object]) -> np.ndarray:
-    """An array as the scripts write it."""
+    """Return an array from the form that the scripts write."""
     return np.frombuffer(base64.b64decode(entry["data"]), entry["dtype"]).reshape(entry["shape"])
 
 
 def reason(output: str) -> str:
-    """The last line that names an error, or else the last line, without paths."""
+    """Return the last line that names an error, or else the last line, without paths."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit|Implemented|Unsupported)\w*: \S", line)]
     return re.sub(r"(/[\w.+-]+){2,}/", "", (named or lines or [""])[-1])[:160]
 
 
 def faults(consumer: Consumer, cells: Iterable[Cell]) -> list[str]:
-    """What is wrong, not declared, or declared and otherwise."""
+    """Return results that are wrong, refusals that are not declared, and declared refusals that did not happen."""
     found = []
     for cell in cells:
         declared = {REFUSED: consumer.refuses, UNWRITTEN: consumer.unwritten}
@@ -131,7 +133,7 @@ def faults(consumer: Consumer, cells: Iterable[Cell]) -> list[str]:
 
 
 def row(consumer: Consumer, versions: Mapping[str, str], cells: Sequence[Cell]) -> str:
-    """A row of the table: what is not named is right."""
+    """Return a row of the table: what is not named is right."""
     right = sum(cell.outcome == RIGHT for cell in cells)
     others: dict[str, list[str]] = {}
     for cell in cells:
@@ -147,7 +149,7 @@ def row(consumer: Consumer, versions: Mapping[str, str], cells: Sequence[Cell]) 
 def measure_all(
     consumer: Consumer, names: Sequence[str], environments: Path, folder: Path, tell: Callable[[str], None]
 ) -> tuple[dict[str, str], list[Cell]]:
-    """The versions and a cell for each network. Raises `NotToBeHad`."""
+    """Return the versions and a cell for each network. Raises `NotToBeHad`."""
     made = environment(consumer.needs, environments / re.sub(r"\W+", "-", consumer.name.lower()))
     cells = []
     for name in names:

@@ -1,8 +1,8 @@
-"""torchvision's detectors with small backbones, called with a list of pictures, converted to ONNX and verified.
+"""Convert torchvision's detectors with small backbones to ONNX and verify them on a list of images.
 
     python -m tests.suites.detectors faster retina mask keypoint ssdlite
 
-The compiled part of torchvision is not needed: nms and roi_align are those of the tests, in numpy.
+The compiled part of torchvision is not needed: nms and roi_align are the tests' own, in numpy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LIBRARIES: list[Any] = []
 
 
 def define_operators() -> None:
-    """torchvision's two operators on numpy, and what they give for tensors without content."""
+    """Define torchvision's two operators in numpy, and their results for tensors without content."""
     declare_torchvision_operators()
     library = torch.library.Library("torchvision", "FRAGMENT")
     library.define(_ROI_ALIGN)
@@ -65,7 +65,7 @@ PICTURE = torch.rand(3, 70, 90, generator=torch.Generator().manual_seed(0))
 
 
 class Backbone(nn.Module):
-    """Two convolutions, sixteen times smaller than the picture."""
+    """Two convolutions that reduce the image sixteen times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,10 +77,10 @@ class Backbone(nn.Module):
 
 
 def make(name: str) -> nn.Module:
-    """A detector of that name in eval mode, with the same weights every time.
+    """Return a detector in eval mode, with the same weights every time.
 
-    They are drawn wider than torchvision does for its heads: with these every score is the same, and rounding decides
-    which boxes are found.
+    Weights of the heads are larger than torchvision's: with those every score is the same, and rounding decides which
+    boxes are found.
     """
     from torchvision.models.detection import (
         FasterRCNN,
@@ -114,7 +114,7 @@ def make(name: str) -> nn.Module:
     module = made[name]().eval()
     for weight in (p for p in module.parameters() if p.ndim == 4):
         nn.init.kaiming_normal_(weight, nonlinearity="relu")
-    # Statistics of a few pictures, without which the layers behind each other make numbers of any size.
+    # Batch statistics of a few pictures; without them activations grow or shrink from layer to layer.
     norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
     for norm in norms:
         norm.train().momentum = 1.0
@@ -124,7 +124,7 @@ def make(name: str) -> nn.Module:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=["faster", "retina", "mask", "keypoint", "ssdlite"])
     define_operators()
     for name in parser.parse_args().names:

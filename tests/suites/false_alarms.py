@@ -1,12 +1,14 @@
-"""Correct conversions of real networks, each verified with default settings: how many are called wrong?
+"""Verify correct conversions of real networks with default settings, and count those that do not PASS.
 
     python tests/suites/false_alarms.py [--only NAME …] [--seconds N] [--json]
 
-The networks are the zoo's (timm, torchvision, segmentation-models, transformers, of random weights) and
-keras.applications', small ones. `onnx`, `tf`, `keras`, `tflite` and `caffe2` are what the network is converted to;
-`onnx:tf` and `onnx:onnx` read the ONNX file again and convert that, `ts:onnx` its TorchScript. A line for each pair,
-then the counts. A FAIL or an error is a false alarm, and so is an INCONCLUSIVE that is not listed with its reason. The
-exit code is 1 if there is one, or if fewer than 100 pairs passed; what a backend refuses is no verdict.
+The networks are small ones of the zoo (timm, torchvision, segmentation-models, transformers, with random weights) and
+of keras.applications. `onnx`, `tf`, `keras`, `tflite` and `caffe2` are targets; `onnx:tf` and `onnx:onnx` read the ONNX
+file and convert it again, `ts:onnx` converts the TorchScript of the network.
+
+A line for each pair is printed, then the counts. A FAIL or an error is a false alarm, and so is an INCONCLUSIVE that is
+not listed with its reason. A refusal by a backend is no verdict. The exit code is 1 after a false alarm, or if fewer
+than 100 pairs passed.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ import zoo_worker
 _CONVOLUTIONAL = "onnx tf keras caffe2 onnx:tf"
 _SEQUENTIAL = "onnx tf onnx:tf"
 
-# Networks of the zoo, and what each is converted to.
+# Networks of the zoo, and the targets of each.
 NETWORKS: dict[str, str] = {
     **dict.fromkeys(("resnet18", "mobilenetv3_small_050", "regnety_002", "densenet121", "repvgg_a0"), _CONVOLUTIONAL),
     **dict.fromkeys(("tf_efficientnetv2_b0", "mobilenetv4_conv_small_035", "starnet_s1", "ghostnetv2_100"),
@@ -58,7 +60,7 @@ UNDECIDED: dict[tuple[str, str], str] = {}
 
 @dataclass
 class Judged:
-    """One pair: its verdict, and the largest floor, error over floor and distance of the graph in float64."""
+    """One pair: its verdict, the largest noise floor, error over floor, and float64 distance of the graph."""
 
     name: str
     target: str
@@ -72,7 +74,7 @@ class Judged:
 
 
 def judged(names: Sequence[str], seconds: int) -> Iterator[Judged]:
-    """Each network in a process of its own, which has so many `seconds`."""
+    """Judge each network in a process of its own, within `seconds`."""
     entries = zoo_models.entries()
     zoo_worker.preload()
     context = multiprocessing.get_context("fork")

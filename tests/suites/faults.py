@@ -1,9 +1,12 @@
-"""Kills and starves real runs, and looks at what they leave: the old output or a whole new one, and nothing else.
+"""Kill and starve real runs, and check that they leave the old output or a complete new one, and nothing else.
 
-`python tests/suites/faults.py kills [--count 50] [--verbs …] [--signals …]` sends each signal at random moments, to the
-process that was started; a SIGKILL also, every other time, to the one that works for it. `… limits` runs every verb on
-disks that are too small, under limits of file sizes and of address space, and with streams that cannot be written.
-Every run has a folder for temporary files and a mark in its environment, by which what is left is found.
+    python tests/suites/faults.py kills [--count 50] [--verbs …] [--signals …]
+    python tests/suites/faults.py limits [--verbs …]
+
+`kills` sends each signal at random moments to the process that was started; every other SIGKILL goes to its worker.
+`limits` runs every verb on disks that are too small, under limits of file sizes and of address space, and with streams
+that cannot be written. Every run has a folder for temporary files and a mark in its environment, by which leftovers are
+found.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ SIGNALS = {
     "KILL": None, "TERM": 143, "INT": 130, "HUP": 129, "QUIT": 131, "USR1": 138, "USR2": 140, "XCPU": 152, "ALRM": 142,
     "ABRT": 134,
 }  # fmt: skip
-"""Exit codes; SIGKILL has none of its own."""
+"""Exit codes by signal; SIGKILL has none of its own."""
 GRACE = 10.0
-"""Seconds in which the kernel has taken away what dies with its parent, on a busy machine too."""
+"""Seconds within which the kernel ends processes that die with their parent, even on a busy machine."""
 
 VERBS = {
     "convert": "m.onnx --to onnx -o out/m.onnx --force --no-verify",
@@ -49,12 +52,12 @@ VERBS = {
 
 
 ONE_OUTPUT = ("convert", "frozen", "folder")
-"""Verbs that write one thing, all at once."""
+"""Verbs that write one output, atomically."""
 
 
 @dataclass
 class Place:
-    """A folder to work in: models, outputs of an earlier run in `out`, temporary files in `tmp`."""
+    """A working directory: models, outputs of an earlier run in `out`, temporary files in `tmp`."""
 
     folder: Path
     old: dict[str, str] = field(default_factory=dict)
@@ -62,17 +65,17 @@ class Place:
     seconds: float = 1.0
 
     def environment(self, mark: str) -> dict[str, str]:
-        """Of a run with this mark."""
+        """Return the environment of a run with this mark."""
         return {**os.environ, MARK: mark, "TMPDIR": str(self.folder / "tmp"), "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def command(verb: str) -> list[str]:
-    """The words of a run."""
+    """Return the words of a run's command line."""
     return [sys.executable, "-m", "convert", *shlex.split(VERBS[verb])]
 
 
 def prepare(verb: str, folder: Path) -> Place:
-    """A place with the outputs of another model, what a run makes of them, and how long one takes."""
+    """Return a place with the outputs of another model, the outputs after a run, and the time of a run."""
     place = Place(folder)
     for name in ("zoo", "out", "tmp"):
         (folder / name).mkdir()
@@ -96,7 +99,7 @@ def _use_model(place: Place, name: str) -> None:
 
 
 def reset(place: Place) -> None:
-    """The outputs of the other model again."""
+    """Restore the outputs of the other model."""
     shutil.rmtree(place.folder / "out")
     shutil.copytree(place.folder / "before", place.folder / "out")
     for left in (place.folder / "tmp").iterdir():
@@ -111,7 +114,7 @@ def _finish(place: Place, verb: str) -> None:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every file's hash; of pages, inputs and the journal only whether they are whole."""
+    """Return the hash of every file; for pages, inputs and the journal only whether they are complete."""
     found = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         found[path.relative_to(folder).as_posix()] = _told(path)
@@ -135,7 +138,7 @@ def _told(path: Path) -> str:
 
 
 def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str) -> list[str]:
-    """What is wrong after one kill at a random moment."""
+    """Return the faults found after one kill at a random moment."""
     reset(place)
     mark = uuid.uuid4().hex
     moment = rng.uniform(0, 1.1 * place.seconds)
@@ -167,7 +170,7 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
         print(f"{verb}, SIG{name} at {moment:.2f} s met Python's own start: its traceback is not counted", flush=True)
         wanted, err = {1, -2, 130}, ""
     if process.returncode == -getattr(signal, f"SIG{name}") and not err:
-        # Python was not up yet: the signal itself ended it, which a shell calls by the same number.
+        # Python had not started, so the signal itself ended the process; a shell reports the same number.
         wanted.add(process.returncode)
     wrong = [] if process.returncode in wanted else [f"exit code {process.returncode}: {err[-300:]}"]
     wrong += find_faults(verb, place, mark, err, swept=name != "KILL" or target != process.pid)
@@ -180,19 +183,21 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
 
 
 def _hear_signals() -> None:
-    """A shell has its background processes ignore SIGINT, and they hand that on."""
+    """Handle SIGINT again: background processes of a shell ignore it, and child processes inherit that."""
     for name in SIGNALS:
         if name != "KILL":
             signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
 
 
 def _is_before_us(err: str) -> bool:
-    """Whether the interpreter told of an interrupt itself, while it started: no line of the project had been run."""
+    """Return whether the interpreter itself reported the interrupt during its start, before any line of the project
+    ran.
+    """
     return err.rstrip().endswith("KeyboardInterrupt") and "convert/" not in err
 
 
 def _worker_of(pid: int) -> int:
-    """The process that works for this one, or itself."""
+    """Return the worker of a process, or the process itself."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(words[0]) if words else pid
@@ -200,7 +205,7 @@ def _worker_of(pid: int) -> int:
 
 
 def find_faults(verb: str, place: Place, mark: str, err: str, *, swept: bool) -> list[str]:
-    """What a run with this mark has left; swept: hidden folders and temporary files have to be gone as well."""
+    """Return the leftovers of a run with this mark. swept: hidden folders and temporary files must be gone too."""
     found = [f"process {left} is left" for left in _left_processes(mark)]
     if "Traceback" in err:
         found.append(f"a traceback: {err[-500:]}")
@@ -220,7 +225,7 @@ def find_faults(verb: str, place: Place, mark: str, err: str, *, swept: bool) ->
 
 
 def _left_processes(mark: str) -> list[str]:
-    """Those with the mark that are still there after the grace."""
+    """Return the processes with the mark that still run after `GRACE`."""
     until = time.monotonic() + GRACE
     while (left := _marked(mark)) and time.monotonic() < until:
         time.sleep(0.05)
@@ -238,7 +243,7 @@ def _marked(mark: str) -> list[str]:
 
 
 def kills(verbs: Sequence[str], signals: Sequence[str], count: int, seed: int) -> tuple[int, list[str]]:
-    """How many runs were killed, and what was wrong."""
+    """Return the number of killed runs, and the faults."""
     rng, done, wrong = random.Random(seed), Counter[str](), []
     for verb in verbs:
         with tempfile.TemporaryDirectory(prefix="faults-") as name:
@@ -255,8 +260,8 @@ def kills(verbs: Sequence[str], signals: Sequence[str], count: int, seed: int) -
 
 
 def main() -> None:
-    """Print what was wrong; exit code 1 if anything was."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the faults; exit code 1 if there were any."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["kills", "limits"])
     parser.add_argument("--verbs", nargs="+", choices=VERBS, default=list(VERBS))
     parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=list(SIGNALS))

@@ -1,10 +1,11 @@
-"""False alarms and misses on outputs of one or two numbers, over many seeds, with and without an estimate of rounding.
+"""Count false alarms and misses on outputs of one or two numbers, over many seeds.
 
     python tests/suites/few_elements.py [--seeds 200] [--only NETWORK]
 
-Eight small PyTorch networks are converted to ONNX, and each pair is judged on one set of random inputs and on three:
-as it is, which is a false alarm where the verdict is not PASS, and with the output of ONNX Runtime multiplied by
-1 + 3e-5, which is a miss where it is. `near` is whether the target is near the source, `verdict` what is given.
+Eight small PyTorch networks are converted to ONNX. Each pair is judged on one set of random inputs and on three, with
+and without an estimate of the rounding error. It is judged twice: as it is, where any verdict but PASS is a false
+alarm, and with ONNX Runtime's output multiplied by 1 + 3e-5, where PASS is a miss. `near` says whether the target is
+near the source, `verdict` is the verdict.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from torch import nn
 
 import convert
 from convert import api, plugin
-from convert.options import Options, parse_input
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, PASS
 from convert.parity.compare.outputs import compare
 from convert.parity.evidence import RunOutputs
 from convert.parity.explain.rounding import Estimates
 from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import Evidence, judge
 from convert.parity.method import VerifyMethod
-from convert.report import Report
-from convert.verdict import FAIL, PASS
+from convert.request.options import Options, parse_input
 
 DEFECT = 3e-5
 
 
 class Function(nn.Module):
-    """Modules before a function of their output."""
+    """Modules followed by a function of their output."""
 
     def __init__(self, function: Callable[..., torch.Tensor], *modules: nn.Module) -> None:
         super().__init__()
@@ -84,7 +85,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], list[int]]] = {
 
 
 def prepared(name: str) -> tuple[Any, Callable[[float], Callable[[Sequence[Feed]], RunOutputs]]]:
-    """The graph, and by the defect a function that runs everything on feeds."""
+    """Return the graph, and by defect a function that runs all sides on input sets."""
     torch.manual_seed(0)
     module, spec = NETWORKS[name][0]().eval(), f"x:{'int64' if name == 'words' else 'float32'}{NETWORKS[name][1]}"
     source = api.open_source(module)
@@ -111,7 +112,7 @@ def prepared(name: str) -> tuple[Any, Callable[[float], Callable[[Sequence[Feed]
 
 
 def feeds_of(name: str, seed: int, count: int) -> list[Feed]:
-    """Seeded inputs, normal and uniform in turn."""
+    """Return seeded inputs, normal and uniform in turn."""
     found = []
     for place in range(count):
         rng, shape = np.random.default_rng([seed, place]), NETWORKS[name][1]
@@ -122,7 +123,7 @@ def feeds_of(name: str, seed: int, count: int) -> list[Feed]:
 
 
 def accepted(name: str, seeds: int, sets: int, defect: float) -> tuple[int, int]:
-    """How often the target is near the source, and how often the verdict is PASS."""
+    """Return how often the target is near the source, and how often the verdict is PASS."""
     graph, runner = prepared(name)
     run, near, passed = runner(defect), 0, 0
     for seed in range(seeds):

@@ -1,11 +1,11 @@
-"""Layers that TensorFlow fuses, as this backend emits them, against float64: with oneDNN on and off.
+"""Compare layers that TensorFlow fuses, as this backend emits them, with float64, with oneDNN on and off.
 
-    python tests/suites/fused.py                  every combination, in children that may die; prints what is wrong
+    python tests/suites/fused.py                  every combination, in child processes that may crash
     python tests/suites/fused.py FAMILY …         only these
     python tests/suites/fused.py --part 1/4       a random quarter of each family; the four together are all
 
-What a fused kernel gets wrong depends on the processor, so forms that are known to be bad are also held by tests on
-the emitted graph: `tests/backends/tensorflow/test_onednn.py`.
+It prints the combinations that are wrong. Errors of a fused kernel depend on the processor, so
+`tests/backends/tensorflow/test_onednn.py` also checks the emitted graph for forms that are known to be bad.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Layer:
-    """An operator with constant weights: the dims of its input, without those of the weight's attributes."""
+    """An operator with constant weights, and the dims of its input."""
 
     operator: str
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class Layer:
     channels: int
     attributes: tuple[tuple[str, object], ...] = ()
     padded: tuple[int, ...] = ()
-    """The pads of a Pad before it: oneDNN takes them for the layer's own."""
+    """The pads of a Pad before it, which oneDNN fuses into the layer."""
 
     @property
     def channel_axis(self) -> int:
@@ -85,9 +85,12 @@ LAYERS = {
     "batches_of_rank_5": Layer("MatMul", (2, 3, 2, 5, 20), (3, 1, 20, 32), 32),
 }
 ADDED = ("bias", "vector", "wider", "one_wider", "wider_negative", "longer", "scalar", "none")
-"""What is added to the result: the operator's own bias (for MatMul a vector), a vector, one with more dims than the
-result has, one number of so many dims behind a vector, the opposite of one taken away, what repeats the dims of 1 of
-half a product (to other layers a vector), a number, nothing."""
+"""The operand added to the result.
+
+It is the operator's own bias (for MatMul a vector), a vector, a tensor of higher rank than the result, one number of
+that rank after a vector, a subtracted negative, an operand that broadcasts dims of 1 of half a product (for other
+layers a vector), a number, or nothing.
+"""
 
 ACTIVATIONS = {
     "none": (),
@@ -112,11 +115,11 @@ ACTIVATIONS = {
 }
 DTYPES = {"float32": onnx.TensorProto.FLOAT, "float16": onnx.TensorProto.FLOAT16, "bfloat16": onnx.TensorProto.BFLOAT16}
 _ERROR = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1.2e-1}
-"""How far from float64 a result may be, of its largest element: sums of 108 products at most, and what follows."""
+"""The tolerance relative to the largest element: sums of at most 108 products, and the operators that follow."""
 
 
 def combinations(families: list[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Family, what is added, activation, dtype: every one in float32, the activations that fuse in halves."""
+    """Yield family, added operand, activation and dtype: all in float32, in half precision those that fuse."""
     for family, added, act in itertools.product(families, ADDED, ACTIVATIONS):
         yield family, added, act, "float32"
     for family, added, act in itertools.product(families, ("bias", "none"), ("none", "Relu", "LeakyRelu", "Gelu")):
@@ -125,21 +128,21 @@ def combinations(families: list[str]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def part_of(family: str, part: int, parts: int) -> list[tuple[str, str, str, str]]:
-    """A fair share of a family: share `part` of `parts`, from 1 on; no two have a combination in common."""
+    """Return the random share `part` (from 1) of `parts` of a family; the shares are disjoint."""
     rows = list(combinations([family]))
     random.Random(zlib.crc32(family.encode())).shuffle(rows)
     return rows[part - 1 :: parts]
 
 
 def weights_of(layer: Layer, name: str) -> dict[str, np.ndarray]:
-    """Numbers in float64 that halves hold."""
+    """Return float64 numbers that float16 represents exactly."""
     generator = np.random.default_rng(zlib.crc32(name.encode()))
     draw = lambda *shape: generator.integers(-64, 65, shape) / 64.0  # noqa: E731
     return {"w": draw(*layer.weight) / 4, "b": draw(layer.channels), "x": draw(*layer.shape)}
 
 
 def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """One layer as a model of dynamic batch, and its arrays in float64."""
+    """Return one layer as a model with dynamic batch size, and its arrays in float64."""
     layer, kind = LAYERS[family], DTYPES[dtype]
     arrays = weights_of(layer, family)
     product = layer.operator == "MatMul"
@@ -173,7 +176,7 @@ def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelP
             held |= {"v": row, "a": np.full((1,) * (rank + 1), 0.375)}
             nodes.append(helper.make_node("Add", [at, "v"], ["row"]))
             at = "row"
-        if added == "wider_negative":  # of a number that comes with the input: constants are folded
+        if added == "wider_negative":  # a number from an input, because constants are folded
             nodes.append(helper.make_node("ReduceMin", ["x"], ["least"]))
             nodes.append(helper.make_node("Mul", ["a", "least"], ["much"]))
             nodes.append(helper.make_node("Neg", ["much"], ["opposite"]))
@@ -204,7 +207,7 @@ def _activate(
         held["slope"] = np.array(attributes["slope"])
         nodes.append(helper.make_node("Mul", [at, "slope"], [f"{out}_low"]))
         nodes.append(helper.make_node("Max", [at, f"{out}_low"], [out]))
-    elif operator == "Sum":  # of two branches, as a residual connection
+    elif operator == "Sum":  # a sum of two branches, as in a residual connection
         place = int(nodes[0].op_type == "Pad")
         first = nodes[place]
         nodes.insert(place, helper.make_node("Neg", [first.input[0]], ["minus"]))
@@ -219,7 +222,7 @@ def _activate(
 
 
 def exact(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """The same in float64, by ONNX's own evaluator."""
+    """Return the result in float64, from ONNX's own evaluator."""
     from onnx.reference import ReferenceEvaluator
 
     wide = onnx.ModelProto()
@@ -240,7 +243,7 @@ CHILD = "child"
 
 
 def run_child(folder: Path) -> None:
-    """The child: each model in `folder` as variables and as constants; a line when it begins and when it ends."""
+    """Run each model in `folder` with variables and with constants; print a line at the start and the end of each."""
     import tensorflow as tf
 
     import convert
@@ -263,7 +266,10 @@ def run_child(folder: Path) -> None:
 
 
 def run_family(family: str, onednn: str, chosen: list[tuple[str, str, str, str]] | None = None) -> list[str]:
-    """What is wrong with a family: one line each. Its models run in one child, which is started again if it dies."""
+    """Return the errors of a family, a line each.
+
+    Its models run in one child process, which is restarted after a crash.
+    """
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="fused-") as name:
         folder, expected = Path(name), {}
@@ -312,7 +318,7 @@ def _distance(found: np.ndarray, want: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Print what is wrong with each family, and how many models ran."""
+    """Print the errors of each family, and the number of models that ran."""
     if sys.argv[1:2] == [CHILD]:
         run_child(Path(sys.argv[2]))
         return

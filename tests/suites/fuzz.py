@@ -1,20 +1,20 @@
-"""Changed files of eleven formats: none may crash, hang, give a traceback, or convert without a word to other numbers.
+"""Mutate files of eleven formats: none may crash, hang, print a traceback, or convert silently to other numbers.
 
     python -m tests.suites.fuzz [--formats pt,onnx,…] [--count 1000] [--seed 0] [--out FILE.jsonl] [--keep FOLDER]
 
-A change knows its format: lengths, offsets, dims and counts, members of archives behind right checksums, opcodes of
-pickles, fields of messages (`fuzzing/`). A file is converted to ONNX by the Python API in a worker, forked from a
-process that has imported the frameworks once; the same seed gives the same files. Outcomes of a change:
+A mutation knows its format (`fuzzing/`): lengths, offsets, dims and counts, members of archives with matching
+checksums, opcodes of pickles, fields of messages. A mutated file is converted to ONNX by the Python API in a worker,
+which is forked from a process that has imported the frameworks. The same seed gives the same files. The outcomes are:
 
     refused      an error of convert's own
-    same         converted to the same bytes as the file that it was made of
-    agrees       converted to something else, and the framework itself computes the same from the changed file
-    alike        converted, and neither the framework runs the file nor onnxruntime the result: nobody gets numbers
-    loose        converted, and the framework refuses the file, or onnxruntime alone the result (listed to look at)
-    silent       converted to something else than the framework computes, or in spite of a wrong checksum
+    same         converted to the same bytes as the original file
+    agrees       converted to something else, and the framework computes the same from the mutated file
+    alike        converted, but neither the framework runs the file nor onnxruntime the result: nobody gets numbers
+    loose        converted, but only one of the framework and onnxruntime runs its file (listed to look at)
+    silent       converted to other numbers than the framework computes, or in spite of a wrong checksum
     traceback, signal, hang, memory
 
-The last five are counted as bad.
+The last five count as bad.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ CHANGES: dict[str, list[tuple[str, Change, bool]]] = {
     "tflite": [("", flat.changed_flatbuffer, False)],
     "caffe2": [("predict_net.pb", wire.changed_message, False), ("init_net.pb", wire.changed_message, False)],
 }
-"""For each format: a file of it (in its folder), how it is changed, and whether checksums guard what is changed."""
+"""For each format: the file in its folder, the mutations, and whether checksums protect the mutated bytes."""
 WEIGHTS = {"onnx": (3, 1), "savedmodel": (5, 3, 1, 1)}
-"""How often each change is taken, where not all alike."""
+"""The weights of the mutations, if they are not uniform."""
 FACTORIES = ("pt", "safetensors")
 
 
 @dataclass
 class Found:
-    """One change, told by format and number, and what became of it."""
+    """One mutation, identified by format and number, and its outcome."""
 
     form: str
     number: int
@@ -84,16 +84,16 @@ class Found:
 
 
 def change_of(form: str, number: int, seed: int, folder: Path, name: str) -> tuple[str, bool]:
-    """Change a file of the copy in `folder`; how it was changed, and whether checksums guard it."""
+    """Mutate a file of the copy in `folder`; return a description, and whether checksums protect it."""
     rng = random.Random(f"{form} {seed} {number}")
     ((place, change, guarded),) = rng.choices(CHANGES[form], WEIGHTS.get(form))
     file = folder / name / place if place else folder / name
-    if place and not file.exists():  # beside the file itself
+    if place and not file.exists():  # an entry next to the file
         file = folder / place
     content = file.read_bytes()
     try:
         content = change(rng, content)
-    except Exception:  # a library that a change goes through does not take it
+    except Exception:  # a library that the mutation uses rejects it
         change = changed_bytes
         content = change(rng, content)
     file.write_bytes(content)
@@ -104,7 +104,7 @@ def change_of(form: str, number: int, seed: int, folder: Path, name: str) -> tup
 
 
 def serve(connection: Connection, form: str, pristine: Path, seed: int) -> None:
-    """Answers numbers with what became of them."""
+    """Answer numbers with the outcomes of their mutations."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
@@ -148,7 +148,7 @@ def _options(form: str, folder: Path) -> dict[str, Any]:
 
 
 def outcome_of(form: str, source: Path, pristine: Path, first: Path) -> tuple[str, str]:
-    """`refused`, `same` as `first`, `other`, `memory` or `traceback`, and what was said."""
+    """Return `refused`, `same` as `first`, `other`, `memory` or `traceback`, and the message."""
     from convert.errors import ConvertError
 
     target = source.with_name("out.onnx")
@@ -177,7 +177,10 @@ def _judged(form: str, guarded: bool, folder: Path) -> tuple[str, str]:
 
 
 class Worker:
-    """A forked process that serves; one that dies, or has done its share, is replaced at the next request."""
+    """A forked process that answers requests.
+
+    If it dies, or after its share of work, it is replaced at the next request.
+    """
 
     def __init__(self, form: str, pristine: Path, seed: int) -> None:
         self.arguments = (form, pristine, seed)
@@ -186,7 +189,7 @@ class Worker:
         self.done = 0
 
     def ask(self, number: int) -> Found:
-        """What became of a change."""
+        """Return the outcome of a mutation."""
         if self.process is None or self.done >= RENEW:
             self.stop()
             self._start()
@@ -238,19 +241,19 @@ KINDS = {
     "onnx": "onnx", "savedmodel": "savedmodel", "frozen": "savedmodel", "keras": "savedmodel", "h5": "savedmodel",
     "tflite": "savedmodel", "caffe2": "caffe2",
 }  # fmt: skip
-"""A kind of the room that reads each format."""
+"""A kind of the frontend that reads each format."""
 
 
 def preload(formats: Sequence[str]) -> None:
-    """Import what the workers need, as far as that starts no threads."""
-    from convert.runners.fork_server import preload as import_rooms
+    """Import what the workers need, except modules that start threads."""
+    from convert.processes.fork_server import preload as import_rooms
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import_rooms(sorted({KINDS[form] for form in formats}), ["onnx"])
 
 
 def run(form: str, numbers: range, seed: int, keep: Path | None = None) -> Iterator[Found]:
-    """What becomes of the changes of these numbers; the files of bad ones are kept in a folder if there is one."""
+    """Return the outcomes of the mutations of these numbers; the files of bad ones are kept in `keep`, if given."""
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as place:
         pristine = Path(place)
         command = [sys.executable, "-m", "tests.suites.fuzzing.seeds", form, place]
@@ -259,7 +262,7 @@ def run(form: str, numbers: range, seed: int, keep: Path | None = None) -> Itera
         try:
             for number in numbers:
                 found = worker.ask(number)
-                if found.outcome == "hang":  # once more, in a worker of its own: the machine may have been busy
+                if found.outcome == "hang":  # try again in a fresh worker, because the machine may have been busy
                     found = worker.ask(number)
                 if keep is not None and found.outcome in (*BAD, "loose"):
                     folder = keep / form / str(number)
@@ -271,7 +274,7 @@ def run(form: str, numbers: range, seed: int, keep: Path | None = None) -> Itera
 
 
 def main() -> None:
-    """Run, and print a table; the exit code is 1 where anything is bad."""
+    """Run and print a table; return 1 if any outcome is bad."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--formats", default=",".join(WRITERS))
     parser.add_argument("--count", type=int, default=1000)

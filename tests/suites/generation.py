@@ -1,10 +1,10 @@
-"""Small language models of Hugging Face, converted with their cache, generating as transformers' generate does.
+"""Convert small Hugging Face language models with their cache, and compare their tokens with transformers' generate.
 
     python -m tests.suites.generation [--only llama gpt2] [--optimum PYTHON]
 
-32 tokens, for one row and for three, two of which are padded on the left: through onnxruntime in steps of one token,
-and, where the interpreter of an environment with optimum-onnx is given, through its ORTModelForCausalLM there. Encoders
-with a decoder are converted as three files, and generate so and through ORTModelForSeq2SeqLM or ForSpeechSeq2Seq.
+Each model generates 32 tokens, for one row and for three, two of which are padded on the left. onnxruntime runs it in
+steps of one token. With PYTHON, the interpreter of an environment with optimum-onnx, its ORTModelForCausalLM runs it as
+well. Encoders with a decoder are converted as three files, and run by ORTModelForSeq2SeqLM or ForSpeechSeq2Seq.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "qwen3": ("Qwen3", {**_GROUPED, "head_dim": 8}),
 }
-"""The name of an architecture's classes in transformers, and a configuration."""
+"""By architecture: the name of its classes in transformers, and a configuration."""
 
 _BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
          "init_std": 0.4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}  # fmt: skip
@@ -97,7 +97,7 @@ print(json.dumps(model.generate(words, attention_mask=mask, **json.loads(sys.arg
 
 
 def prompts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Words and their mask: one row, and three of which two are shorter."""
+    """Return token ids and their mask: one row, and three rows, two of which are shorter."""
     words = np.random.default_rng(0).integers(3, WORDS, (4, 6))
     yield words[:1], np.ones_like(words[:1])
     mask = np.array([[0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
@@ -105,7 +105,7 @@ def prompts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def outcome(name: str, folder: Path, optimum: str) -> str:
-    """`same`, or in which prompt and runtime the tokens are others."""
+    """Return `same`, or the prompt and runtime with different tokens."""
     import transformers
 
     kind, configuration = MODELS[name]
@@ -136,7 +136,7 @@ def outcome(name: str, folder: Path, optimum: str) -> str:
 
 
 def pair_outcome(name: str, folder: Path, optimum: str) -> str:
-    """As `outcome`, of an encoder with a decoder."""
+    """Return the outcome of an encoder with a decoder, as `outcome` does."""
     import transformers
 
     kind, configuration = PAIRS[name]
@@ -171,7 +171,7 @@ def pair_outcome(name: str, folder: Path, optimum: str) -> str:
 
 
 def last(rows: list[list[int]]) -> list[list[int]]:
-    """The tokens that were generated: some versions leave out the one that generation starts with."""
+    """Return the generated tokens; some versions leave out the token that generation starts with."""
     return [row[-TOKENS:] for row in rows]
 
 

@@ -1,31 +1,31 @@
-"""Hostile files under a watcher of system calls: nothing executed, written elsewhere, connected, lost or left running.
+"""Run hostile files under strace: nothing may be executed, written elsewhere, connected, lost or left running.
 
     python -m tests.suites.hostile [--classes pickles,onnx,…] [--verbs inspect,convert,source,target,python,batch]
         [--sample N] [--match EXPRESSION] [--timeout 15] [--out FILE.jsonl] [--light] [--unchecked]
 
-`--out` is written row by row; commands whose rows are in it are not run again, and its rows count in the table.
-
 The makers are in `hostile_files/`, one for each class. Every file goes through every verb: `inspect`, `convert` to
-ONNX, `verify` as the source and as the target beside a good model, `python` for a program that calls
-`convert.convert`, and each class through one `batch`. Commands run in forks of a process that has imported the
-frameworks, and so do the children that run models. `strace` follows all of them; without it that is left out, and said
-so. Counted are
+ONNX, `verify` as the source and as the target beside a good model, and `python`, a program that calls
+`convert.convert`. Each class goes through one `batch`. Commands run in forks of a process that has imported the
+frameworks, and so do their child processes. `strace` follows all of them; without strace this part is left out, with a
+message. Counted are
 
     executed     a program that is not this Python, a library from the folder of the command, or the canary of the file
     wrote        files made, changed, renamed or removed outside of the folder of the command
     connected    a connection or datagram to anywhere but a socket of the file system
-    tracebacks   printed ones, and errors of Python that are told by their names (a rule that fails says its operator)
-    hangs        commands of which one process used more than 20 s of processor time, or that took 120 s of the clock,
-                 in spite of --timeout, and of one of 15 s; of a batch as much for each model
-    memory       processes of more than 2 GiB of their own, in spite of --memory 2GB; those that run models included
+    tracebacks   printed tracebacks, Python's own exceptions in messages, and rules that fail with one (exit code 1)
+    hangs        commands with a process that used more than 20 s of processor time, or that took 120 s of wall time, in
+                 spite of their --timeout of 15 s; a batch may take this long for each model
+    memory       processes with more than 2 GiB of their own in spite of --memory 2GB, child processes included
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
-    lines        lines that begin as none of ours, which a name with a line break would forge
-    unmade       classes whose maker failed: its files up to there are tried all the same
+    lines        lines that do not begin like ours, which a name with a line break would forge
+    unmade       classes whose maker failed; the files that it made before are tried all the same
 
-`--unchecked` switches the checks of archives of PyTorch and graphs of TensorFlow off (`tests/support/unchecked.py`):
-what is executed, written, connected to or left then got out of the sandbox. The other scores are left out, for a file
-that no check has refused may fail anywhere.
+`--out` is written row by row. Commands whose rows are in it are not run again, and its rows count in the table.
+
+`--unchecked` switches the checks of PyTorch archives and TensorFlow graphs off (`tests/support/unchecked.py`), to test
+the sandbox alone: whatever is executed, written, connected or left has escaped it. The other scores are left out,
+because a file that passed no check may fail anywhere.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from tests.suites.hostile_files.code_files import code_files
 from tests.suites.hostile_files.folder_files import folder_files
 from tests.suites.hostile_files.hugging_files import hugging_files
 from tests.suites.hostile_files.input_files import input_files
+from tests.suites.hostile_files.jax_files import jax_files
 from tests.suites.hostile_files.keras_files import keras_files
 from tests.suites.hostile_files.lite_files import lite_files
 from tests.suites.hostile_files.notes_files import notes_files
@@ -87,6 +88,7 @@ MAKERS: dict[str, Maker] = {
     "keras": keras_files,
     "lite": lite_files,
     "caffe2": caffe2_files,
+    "stablehlo": jax_files,
     "places": place_files,
     "manifests": manifest_files,
     "folders": folder_files,
@@ -99,19 +101,21 @@ ROOMS = {
     **dict.fromkeys(("tensorflow", "assets", "keras", "lite"), "savedmodel"), "caffe2": "caffe2",
     **dict.fromkeys(("onnx", "notes", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
 }  # fmt: skip
-"""A format of the fuzz that is read by the same room; `pt` for all others."""
+"""The format of the fuzzer that the same frontend reads; `pt` for all others."""
 VERBS = ("inspect", "convert", "source", "target", "python", "batch")
 MEMORY = "2GB"
 _PROGRAM = "a program"
-"""What stands in the place of a verb where no command is run."""
+"""The word in place of a verb if no command is run."""
 PROCESSOR_SECONDS, CLOCK_SECONDS, BYTES, ENDING = 20.0, 120.0, 2 << 30, 15.0
 _ESCAPES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Of the characters that no name may bring to a terminal, all but the line break, which `foreign_line` looks for."""
+"""Characters that no name may print on a terminal, except the line break, which `foreign_line` checks."""
 _DEFECT = re.compile(r"Traceback \(most recent|^error: \w+(Error|Exception)\b.*", re.M)
+_UNFORESEEN = re.compile(r"was not foreseen: |rule failed with \w+Error")
+"""Of a file that contradicts itself this is said with exit code 5; with 1 it is a defect."""
 
 
 def arguments(case: Case, verb: str, timeout: float) -> list[str]:
-    """The words of a command line."""
+    """Return the words of a command line."""
     limit, path = ["--timeout", f"{timeout:g}", "--memory", MEMORY], str(case.path)
     match verb:
         case "inspect":
@@ -133,11 +137,11 @@ def arguments(case: Case, verb: str, timeout: float) -> list[str]:
 def run_command(
     case: Case, kind: str, verb: str, words: list[str], folder: Path, canary: Canary, helper: watch.Helper | None = None
 ) -> Run:
-    """Run it in a fork with a folder of its own, and look at it while it runs."""
+    """Run a command in a fork with a folder of its own, and watch it while it runs."""
     if case.here is None:
         folder.mkdir()
     else:
-        subprocess.run(["cp", "-a", str(case.here), str(folder)], check=True)  # pipes and links as they are
+        subprocess.run(["cp", "-a", str(case.here), str(folder)], check=True)  # keeps pipes and links
     kept = {name: (folder / name).read_bytes() for name in case.kept}
     run = Run(kind, case.name, verb, time.time())
     pid = os.fork()
@@ -182,7 +186,8 @@ def _holds(path: Path, data: bytes) -> bool:
 def _judge(run: Run, canary: Canary) -> None:
     if run.bytes > BYTES:
         run.scores["memory"] = f"{run.bytes / 1e9:.1f} GB"
-    if _DEFECT.search(run.told) or (run.code is not None and run.code not in (0, 1, 2, 3, 4, 5, 6, 7)):
+    unforeseen = run.code == 1 and _UNFORESEEN.search(run.told)
+    if unforeseen or _DEFECT.search(run.told) or (run.code is not None and run.code not in (0, 1, 2, 3, 4, 5, 6, 7)):
         run.scores["tracebacks"] = f"exit {run.code}"
     if found := _ESCAPES.search(run.told):
         run.scores["escapes"] = ascii(run.told[max(0, found.start() - 40) : found.end() + 20])
@@ -194,7 +199,7 @@ def _judge(run: Run, canary: Canary) -> None:
 
 
 def _become(words: list[str], folder: Path) -> None:
-    """The fork: a session of its own, nothing but its folder, and the command line."""
+    """Turn the fork into the command: give it a session of its own, its folder, and the command line."""
     os.setsid()
     os.chdir(folder)
     (folder / "tmp").mkdir(exist_ok=True)
@@ -227,9 +232,9 @@ def _become(words: list[str], folder: Path) -> None:
 
 
 def made(kind: str, place: Path, canary: Canary) -> tuple[list[Case], str]:
-    """The files of a class, made in a process of its own: libraries that write them start threads.
+    """Make the files of a class in a process of its own, because libraries that write them start threads.
 
-    Where the maker raises, those that it had made before, and what it raised.
+    If the maker fails, return the files that it made before, and its error.
     """
     folder = place / kind
     folder.mkdir()
@@ -255,7 +260,7 @@ def made(kind: str, place: Path, canary: Canary) -> tuple[list[Case], str]:
 
 
 def _case_of(row: dict[str, Any]) -> Case:
-    """A case as it has travelled."""
+    """Return a case that was sent to another process."""
     paths = {name: Path(row[name]) for name in ("path", "good", "here") if row[name] is not None}
     words = {name: tuple(row[name]) for name in ("arguments", "verbs", "kept")}
     swap = None if row["swap"] is None else tuple(map(Path, row["swap"]))
@@ -263,7 +268,7 @@ def _case_of(row: dict[str, Any]) -> Case:
 
 
 def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> Iterator[tuple[Case, str, list[str]]]:
-    """Every case in every verb; one batch for each class, of its folder, or of each manifest."""
+    """Yield every case with every verb, and a batch for each class, of its folder or of each manifest."""
     for verb in verbs:
         if verb != "batch":
             meant = [c for c in cases if not c.batch and verb in (c.verbs or VERBS)]
@@ -273,7 +278,8 @@ def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> 
             yield from ((c, verb, arguments(c, verb, timeout)) for c in cases if c.batch)
     cases = [case for case in cases if not case.batch and "batch" in (case.verbs or VERBS)]
     if "batch" in verbs and cases:
-        # Those of a folder that lies in wait one by one, the first folder of the others.
+        # Each case with a hostile working directory gets a batch of its own; of the other cases, only the first folder
+        # gets one.
         folders = dict.fromkeys(c.path.parent for c in cases if c.here or c.path.parent == cases[0].path.parent)
         for folder in folders:
             found = [c for c in cases if c.path.parent == folder][:40]
@@ -284,7 +290,7 @@ def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> 
 
 
 def main() -> None:
-    """Make, run, judge, print the table; the exit code is 1 where a score is not 0."""
+    """Make, run, judge and print the table; return 1 if a score is not 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--classes", default=",".join(MAKERS))
     parser.add_argument("--verbs", default=",".join(VERBS))
@@ -311,7 +317,7 @@ def main() -> None:
 
 
 def _under_strace() -> int:
-    """Start this once more, followed by strace if there is one."""
+    """Start this program again under strace, if it is installed."""
     with tempfile.TemporaryDirectory(prefix="hostile-log-") as place:
         log = Path(place, "strace")
         command = [sys.executable, "-m", "tests.suites.hostile", *sys.argv[1:], "--log", str(log)]
@@ -337,7 +343,7 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
     first = "import tests.support.unchecked as u; u.switch_checks_off()" if given.unchecked else ""
     first = watch.HUGGING if hugging else first
     helper = watch.start_helper(place, first) if verifies and not given.light else None
-    gc.freeze()  # else a collection in a fork copies every page
+    gc.freeze()  # otherwise a garbage collection in a fork copies every page
     log, number = watch.Log(given.log), 0
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -347,7 +353,7 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
         for kind in given.classes.split(","):
             found, failure = made(kind, place, canary)
             cases, done = [case for case in found if re.search(given.match, case.name)], 0
-            log.calls()  # those of the makers
+            log.calls()  # those that the makers wrote
             if failure:
                 yield Run(kind, "the maker", "", time.time(), time.time(), scores={"unmade": failure})
                 print(f"{kind}: its maker failed after {len(found)} files\n{failure}", flush=True)

@@ -1,4 +1,4 @@
-"""A program of the user's that calls `convert.convert` with a hostile file."""
+"""A user's program that calls `convert.convert` with a hostile file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import sys
 
 
 def convert_from_python(path: str) -> None:
-    """Exit with the code of the error: there are no limits of a command, nor a process of its own.
+    """Convert, and exit with the error's code.
 
-    The clock of TorchScript's loops has the limit that commands get here, as a program sets it that is in a hurry.
+    A program has neither a command's limits nor its worker. TorchScript's loops get the same time limit as the commands
+    here.
     """
     import convert
     from convert import limits
@@ -17,5 +18,5 @@ def convert_from_python(path: str) -> None:
     try:
         convert.convert(path, "onnx", "model.onnx", verify=False)
     except convert.ConvertError as error:
-        print(f"error: {error}")  # as it is: its names must have been made visible before
+        print(f"error: {error}")  # printed unchanged: control characters in names must be escaped already
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""What each hostile command did: its row in a file, and the table of all of them."""
+"""The results of `hostile.py`: a file with one row for each command, and the table of all rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HARM = ("executed", "wrote", "connected", "left", "unmade")
 
 @dataclass
 class Run:
-    """One command and what it did; `code` is None where it was ended."""
+    """One command and its effects; `code` is None if it was killed."""
 
     kind: str
     case: str
@@ -29,7 +29,9 @@ class Run:
 
 
 def rows_of(out: Path | None) -> list[Run]:
-    """The runs that a file holds from before; a row that was cut off is none, and a maker fails anew or not at all."""
+    """Return the runs that a file already contains. A truncated row does not count, and failed makers are tried
+    again.
+    """
     if out is None or not out.exists():
         return []
     text = out.read_text()
@@ -39,7 +41,7 @@ def rows_of(out: Path | None) -> list[Run]:
 
 
 def print_rows(runs: list[Run]) -> None:
-    """A row for each class, and each bad command."""
+    """Print a row for each class, and each bad command."""
     rows: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         rows[run.kind].append(run)

@@ -1,4 +1,4 @@
-"""What the hostile commands do to the machine: system calls by strace, memory, time and processes by /proc."""
+"""Watch a hostile command: its system calls by strace, its memory, time and processes by /proc."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ _FOLDER = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>")
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 _OWN_DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/proc/self/", "/dev/shm/sem.")
 _NEXT = ".next-one"
-"""How `start_swapping` ends the names of what it makes."""
+"""The suffix of the files that `start_swapping` makes."""
 _PROBE = re.compile(re.escape(tempfile.gettempdir()) + "/[a-z0-9_]{8}")
-"""The file by which Python's tempfile finds out whether it can write there; it is removed at once."""
+"""The file with which Python's tempfile tests a folder; it is removed at once."""
 _OWN_PROGRAMS = tuple(
     os.path.realpath(f"/{folder}/{name}")
     for folder in ("sbin", "bin", "usr/sbin", "usr/bin")
     for name in ("ldconfig", "ldconfig.real", "uname")
 )
-"""Python itself starts them: ctypes to look libraries up, `platform.processor` when Keras is imported."""
+"""Programs that Python itself starts: ctypes looks libraries up, Keras's import calls `platform.processor`."""
 
 
 def strace(log: Path) -> list[str]:
-    """The command that follows another one."""
+    """Return the strace command that follows a process."""
     return ["strace", "-f", "--seccomp-bpf", "-qq", "-ttt", "-y", "-s", "300", "-e", "signal=none", "-e",
             f"trace={_CALLS}", "-o", str(log)]  # fmt: skip
 
 
 class Log:
-    """What strace writes, read as far as it has come; without strace there is nothing in it."""
+    """The output of strace so far; empty without strace."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.at, self.rest, self.marks = path, 0, "", 0
         self.begun: dict[tuple[str, str], str] = {}
 
     def calls(self) -> list[tuple[float, str, str]]:
-        """Time, name and the rest of each call up to now that succeeded, or is on its way, and was not given before."""
+        """Yield time, name and arguments of each new call that succeeded or has not returned yet."""
         if not self.path.exists():
             return []
         self.marks += 1
         mark = f"{self.path}-mark-{self.marks}"
         with contextlib.suppress(OSError):
-            os.close(os.open(mark, os.O_RDONLY))  # a call of this process, which strace writes behind those before it
+            os.close(os.open(mark, os.O_RDONLY))  # the log contains it after all earlier calls
         text, until = "", time.monotonic() + 20
         while f'"{mark}"' not in text and time.monotonic() < until:
             with self.path.open(errors="surrogateescape") as file:
@@ -78,7 +78,7 @@ class Log:
 
 
 def score(run: Any, log: Log, place: Path) -> None:
-    """Add to the last run what the log says was executed, written and connected while it ran."""
+    """Add to the last run what was executed, written and connected during it, according to the log."""
     for when, call, rest in log.calls():
         if run.began <= when <= run.ended and (found := _fault(call, rest, place)):
             run.scores.setdefault(*found)
@@ -106,7 +106,7 @@ def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
         os.path.join(base, names[-1] if call.startswith(("rename", "link", "symlink")) else names[0])
     )
     inside = path.startswith(str(place / "runs")) or path.startswith(_OWN_DEVICES)
-    # Calls without a folder before the name are made in the folder of the command, which none leaves.
+    # Relative names belong to the folder of the command, because no command changes its directory.
     inside |= not base and not os.path.isabs(path) and not path.startswith("..")
     inside |= _PROBE.fullmatch(path) is not None
     helper = path.startswith(str(place / "helper"))
@@ -118,7 +118,7 @@ def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
 
 
 def _status(pid: int) -> tuple[int, int, float, int, str] | None:
-    """Parent, session, seconds of processor time, bytes held of its own, and name."""
+    """Return parent, session, CPU seconds, private bytes, and name of a process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
         name, fields = text[text.find("(") + 1 : text.rfind(")")], text[text.rfind(")") + 2 :].split()
@@ -133,28 +133,28 @@ def _status(pid: int) -> tuple[int, int, float, int, str] | None:
 
 
 def _descendants(*roots: int) -> dict[int, tuple[int, int, float, int, str]]:
-    """Their states by number, those of the roots included; only their own files of /proc are read."""
+    """Return the states of processes and their descendants by id, from their own files in /proc only."""
     found: dict[int, tuple[int, int, float, int, str]] = {}
     wanted = list(roots)
     while wanted:
         pid = wanted.pop()
         if pid not in found and (status := _status(pid)) is not None:
             found[pid] = status
-            with contextlib.suppress(OSError):  # it has ended, or a thread of it
+            with contextlib.suppress(OSError):  # the process, or one of its threads, has ended
                 for task in Path(f"/proc/{pid}/task").iterdir():
                     wanted += map(int, Path(task, "children").read_text().split())
     return found
 
 
 class Helper:
-    """The process that the children which run models are forked from; those are no descendants of their command."""
+    """The process from which processes that run models are forked; these are not descendants of their command."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self.servers = set(_descendants(process.pid))
 
     def forks(self, patience: float = 0.0) -> dict[int, tuple[int, int, float, int, str]]:
-        """What runs for commands now, or still does after so many seconds."""
+        """Return the processes that run for commands now, or still run after some seconds."""
         end = time.monotonic() + patience
         while found := {p: s for p, s in _descendants(*self.servers).items() if p not in self.servers}:
             if time.monotonic() >= end:
@@ -163,7 +163,7 @@ class Helper:
         return found
 
     def kill(self) -> None:
-        """End it and all that it has started."""
+        """Kill the process and all of its descendants."""
         for pid in [self.process.pid, *self.forks()]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -171,7 +171,9 @@ class Helper:
 
 
 class Memory:
-    """The most bytes that one process of a command held, the seconds that all have used, and the most of one."""
+    """The largest private memory of a command's process, the CPU seconds of all processes, and those of the longest
+    one.
+    """
 
     def __init__(self, pid: int, helper: Helper | None) -> None:
         self.pid, self.helper, self.most, self.seconds, self.longest = pid, helper, 0, 0.0, 0.0
@@ -179,7 +181,7 @@ class Memory:
         self.looked = 0.0
 
     def look(self) -> None:
-        """Look now, if that is not too often."""
+        """Sample now, unless the last sample is recent."""
         if time.monotonic() - self.looked < 0.1:
             return
         self.looked = time.monotonic()
@@ -193,13 +195,13 @@ class Memory:
 
 
 def group(pid: int) -> list[str]:
-    """The names of processes of the session of a command that has ended."""
+    """Return the names of processes left in the session of a command that has ended."""
     found = [s for p in os.listdir("/proc") if p.isdigit() and (s := _status(int(p))) is not None and int(p) != pid]
     return [status[-1] for status in found if status[1] == pid]
 
 
 def end(pid: int) -> None:
-    """Kill what is left of a command."""
+    """Kill the processes left by a command."""
     for process in [*_descendants(pid), *(int(p) for p in os.listdir("/proc") if p.isdigit())]:
         status = _status(process)
         if status is not None and (process == pid or status[1] == pid):
@@ -214,18 +216,18 @@ from tests.support.timm_helper import declare_torchvision_operators
 declare_torchvision_operators()
 import transformers.models.bert.modeling_bert
 """
-"""What children that run folders of Hugging Face import, before the helper begins."""
+"""Imports of processes that run Hugging Face folders, before the helper begins."""
 
 
 def start_helper(place: Path, first: str = "") -> Helper:
-    """The process that the children which run models are forked from, as for `convert batch`; `first` runs in it."""
-    from convert.runners.fork_client import ADDRESS
-    from convert.runners.marks import MARK, new_mark
+    """Start the process from which processes that run models are forked, as in `convert batch`; `first` runs in it."""
+    from convert.processes.fork_client import ADDRESS
+    from convert.processes.marks import MARK, new_mark
 
     folder = place / "helper"
     folder.mkdir()
     rooms = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
-    code = f"{first}\nimport runpy; runpy.run_module('convert.runners.fork_server', {{}}, '__main__')"
+    code = f"{first}\nimport runpy; runpy.run_module('convert.processes.fork_server', {{}}, '__main__')"
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(folder / "warm"), str(os.getpid()), rooms],
         stdin=subprocess.DEVNULL,
@@ -235,7 +237,7 @@ def start_helper(place: Path, first: str = "") -> Helper:
         start_new_session=True,
     )
     os.environ[ADDRESS] = f"{folder / 'warm'}.0"
-    while not Path(os.environ[ADDRESS]).exists():  # what it forks before that is its own, and nothing that was left
+    while not Path(os.environ[ADDRESS]).exists():  # the helper's own earlier forks are not leftovers
         if process.poll() is not None:
             raise RuntimeError("the process that children are forked from has ended")
         time.sleep(0.2)
@@ -246,12 +248,12 @@ def start_helper(place: Path, first: str = "") -> Helper:
 
 
 def start_swapping(path: Path, other: Path) -> subprocess.Popen[bytes]:
-    """A process that puts `other` in the place of `path`, a link, and back again, some hundred times a second."""
+    """Start a process that points the link `path` to `other` and back, some hundred times a second."""
     return subprocess.Popen([sys.executable, "-c", _SWAP, str(path), str(other), os.readlink(path)])
 
 
 def stop_swapping(process: subprocess.Popen[bytes], path: Path) -> None:
-    """End it; the link leads to the good one again."""
+    """End the process, and point the link to the good file again."""
     process.terminate()
     process.wait()
     good = process.args[-1]  # type: ignore[index]

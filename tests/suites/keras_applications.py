@@ -1,12 +1,17 @@
-"""Every family of keras.applications at small sizes: to ONNX, back to TensorFlow, and to Caffe2, each pair verified.
+"""Convert every family of keras.applications at small sizes, and verify each pair.
 
     python tests/suites/keras_applications.py [NAME …] [--pairs onnx saved back caffe2] [--tf2onnx PYTHON]
 
-Each network is made, with random weights that its outputs depend on, in a process of its own under limits of time and
-memory. The pairs are `onnx` (a .keras file → ONNX), `saved` (a SavedModel → ONNX), `back` (.keras → ONNX → SavedModel,
-judged against the .keras file) and `caffe2` (.keras → Caffe2, if CONVERT_CAFFE2_PYTHON names one). A line of JSON for
-each goes to stdout, a summary to stderr. With `--tf2onnx`, the Python of an environment that has it, the line of
-`saved` tells its nodes and transposes too. The exit code is 1 unless every pair passes or is a declared gap.
+Each network is built in a process of its own, under limits of time and memory, with random weights that its outputs
+depend on. The pairs are
+
+    onnx      a .keras file → ONNX
+    saved     a SavedModel → ONNX; with --tf2onnx also nodes and transposes of that converter
+    back      .keras → ONNX → SavedModel, compared with the .keras file
+    caffe2    .keras → Caffe2, if CONVERT_CAFFE2_PYTHON names one
+
+PYTHON is the interpreter of an environment with tf2onnx. A line of JSON for each pair goes to stdout, a summary to
+stderr. The exit code is 0 only if every pair passes or is a declared gap.
 """
 
 from __future__ import annotations
@@ -51,13 +56,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 NAMES = {name: family for family, names in FAMILIES.items() for name in names}
 
-# What must not convert, by network and pair, with the reason.
+# Declared gaps, by network and pair, with the reason.
 GAPS: dict[tuple[str, str], str] = {}
 
-# How far another input must move the outputs, relative to their size, for agreement to mean something.
+# The least relative change of the outputs with another input for which agreement proves something.
 SENSITIVE = 1e-3
 
-# What tf2onnx's command line does with --saved-model; prints how many nodes and transposes come out.
+# Convert as tf2onnx's command line does with --saved-model, and print the counts of nodes and transposes.
 THEIRS = """
 import json, sys
 import onnx, tensorflow as tf, tf2onnx.convert
@@ -75,10 +80,11 @@ print(json.dumps([len(types), types.count("Transpose")]))
 
 @dataclass
 class Outcome:
-    """What became of one network and pair.
+    """The outcome of one network and pair.
 
-    `ratio` is the largest error of an output over its noise floor (up to 4 is a pass), `twin` how far the graph in
-    float64 is from the source, `moved` how far another input moves the outputs; `theirs_…` are tf2onnx's counts.
+    `ratio` is the largest error of an output divided by its noise floor (up to 4 is a pass), `twin` the distance of the
+    graph in float64 from the source, `moved` the change of the outputs with another input. `theirs_…` are tf2onnx's
+    counts.
     """
 
     name: str
@@ -130,11 +136,11 @@ def work(name: str, pairs: Sequence[str], seeds: int, seconds: int, tf2onnx: str
 
 
 def _pair(outcome: Outcome, folder: Path, seeds: int, seconds: int) -> bool:
-    """Convert, verify and fill in the figures; False where the target cannot be run here."""
+    """Convert, verify and fill in the figures; return False if the target cannot be run here."""
     import convert
     from convert.parity.method import VerifyMethod
     from convert.parity.verify import unavailable_reason
-    from convert.runners.process import Limits
+    from convert.processes.process import Limits
 
     method = VerifyMethod(seeds=seeds, limits=Limits(seconds=seconds))
     if outcome.pair == "caffe2":
@@ -163,7 +169,7 @@ def _pair(outcome: Outcome, folder: Path, seeds: int, seconds: int) -> bool:
 
 
 def _looked_at(path: Path) -> tuple[int, int, float]:
-    """Nodes and transposes of an ONNX file, and how far another picture moves its output, relative to its size."""
+    """Return nodes and transposes of an ONNX file, and the relative change of its output with another image."""
     import onnx
     import onnxruntime
 
@@ -181,7 +187,7 @@ def _theirs(python: str, folder: Path, seconds: int) -> tuple[int, int]:
     command = [python, "-c", THEIRS, str(folder / "model.savedmodel")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     if done.returncode:
-        return -1, -1  # it fails
+        return -1, -1  # the load fails
     nodes, transposes = json.loads(done.stdout.splitlines()[-1])
     return nodes, transposes
 
@@ -193,7 +199,7 @@ def outcomes(
     names: Sequence[str], pairs: Sequence[str] = PAIRS, *, seconds: int = 900, seeds: int = 2, gibibytes: int = 16,
     tf2onnx: str = "",
 ) -> Iterator[Outcome]:  # fmt: skip
-    """The outcomes of each network, which has so many `seconds` for all its pairs together."""
+    """Yield the outcomes of each network, which has `seconds` for all its pairs together."""
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
     for name in names:
         command = [sys.executable, __file__, "--one", name, "--pairs", *pairs, "--seeds", str(seeds)]
@@ -213,7 +219,7 @@ def outcomes(
 
 
 def summary(found: Sequence[Outcome]) -> str:
-    """A row for each network, then what did not pass, with its reason."""
+    """Return a row for each network, then what did not pass, with its reason."""
     pairs = list(dict.fromkeys(o.pair for o in found))
     lines = [
         f"{'':20}" + "".join(f"{p:>10}" for p in pairs) + f"{'nodes':>8}{'(theirs)':>9}{'transp.':>8}{'(theirs)':>9}"

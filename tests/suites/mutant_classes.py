@@ -1,4 +1,4 @@
-"""Changes of a kind that no test can tell from the program, wherever they are made or in some files."""
+"""Classes of mutants that are equivalent to the program, everywhere or in some files."""
 
 from __future__ import annotations
 

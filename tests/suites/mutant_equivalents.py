@@ -1,4 +1,4 @@
-"""Mutants that no test can tell from the program, with the reason why."""
+"""Single mutants that are equivalent to the program, with the reason."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
 
 
 def reason_of_equivalence(file: str, line: str, changed: str) -> str:
-    """Why a mutant is the same program, or "" where it is not declared to be."""
+    """Return why a mutant is the same program, or "" if it is not declared to be."""
     of_file = [rest for files, *rest in CLASSES_OF_FILES if re.fullmatch(files, file)]
     for pattern, becomes, reason in [*CLASSES, *of_file]:
         for found in re.finditer(pattern, line):

@@ -1,4 +1,4 @@
-"""Runs tests over a mutant: in a forked process, where the changed functions take the place of the program's."""
+"""Run tests on a mutant: in a forked process whose functions are replaced by the mutated ones."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Mutant:
 
 
 def is_in_place(mutant: Mutant, reached: Mapping[int, Collection[str]]) -> bool:
-    """Whether the change is in the body of a function that runs in tests only, and not while modules are imported.
+    """Return whether the change is in a function body that runs in tests only, and not while modules are imported.
 
-    reached: the names of the tests that execute each line; "" stands for the import.
+    reached: the names of the tests that execute each line; "" means the import.
     """
     tree = ast.parse((ROOT / mutant.file).read_text())
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -54,7 +54,7 @@ Job = tuple[Mutant, Mapping[str, float]]
 
 
 def notices_in_place(package: str, jobs: Sequence[Job]) -> Iterator[bool]:
-    """For each mutant, whether one of its tests fails, or does not end; the tests are collected once."""
+    """Return for each mutant whether one of its tests fails or does not end; the tests are collected once."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -90,7 +90,7 @@ def _collect_and_serve(package: str, jobs: Sequence[Job], writer: int) -> None:
 
 
 def _run_items(mutant: Mutant, chosen: Sequence[tuple[Any, float]]) -> int:
-    """1 at the first test that fails; the process is ended by one that does not end."""
+    """Return 1 at the first test that fails; a test that does not end is ended with its process."""
     import pytest
 
     failures = []
@@ -113,7 +113,7 @@ def _run_items(mutant: Mutant, chosen: Sequence[tuple[Any, float]]) -> int:
 
 
 def put_in_place(mutant: Mutant) -> None:
-    """Functions and methods of the mutant's module get the changed code, also where it is imported later."""
+    """Give functions and methods of the mutant's module the changed code, also in a module that is imported later."""
     finder = _MutantFinder(mutant)
     sys.meta_path.insert(0, finder)
     if (module := sys.modules.get(finder.name)) is None:
@@ -125,16 +125,16 @@ def put_in_place(mutant: Mutant) -> None:
 
 
 def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
-    """Names and code of the functions of a module and of its classes."""
+    """Return names and code of the functions of a module and of its classes."""
     for found in code.co_consts:
         if isinstance(found, CodeType):
             yield found.co_qualname, found
-            if not found.co_flags & 1:  # a class's body: what is in a function is made by its code
+            if not found.co_flags & 1:  # a class's body: each function in it comes with its own code
                 yield from _codes(found)
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """Functions that a module defines, methods and what decorators wrap among them."""
+    """Return the functions that a module defines, including methods and functions wrapped by decorators."""
     members = [v for v in vars(module).values() if getattr(v, "__module__", None) == module.__name__]
     members += [v for c in members if isinstance(c, type) for v in vars(c).values()]
     for member in members:
@@ -147,7 +147,7 @@ def _functions(module: ModuleType) -> Iterator[FunctionType]:
 
 
 def notices(mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
-    """The same for a mutant that has to be there at import: every module is imported with it."""
+    """Do the same for a mutant that must exist at import: every module is imported with it."""
 
     def run() -> int:
         import pytest
@@ -159,7 +159,7 @@ def notices(mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
 
 
 class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
-    """Imports the mutated source where the module is asked for."""
+    """Import the mutated source instead of the module."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.name = mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -179,9 +179,10 @@ class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
 
 
 def in_child(work: Callable[[], int], seconds: float) -> int:
-    """The exit code of `work` in a forked process, whose output is dropped; 1 where it does not end.
+    """Return the exit code of `work` in a forked process, whose output is dropped; 1 if it does not end.
 
-    seconds: of processor time, so that a busy machine does not look like an endless loop; ten times that in all.
+    seconds: the limit of processor time, so that a busy machine does not look like an endless loop; wall time gets ten
+    times as much.
     """
     pid = os.fork()
     if pid == 0:

@@ -1,14 +1,13 @@
-"""Mutants of the verdict, the layout passes and the rule tables: how many do the unit tests notice in a minute?
+"""Count the mutants of the verdict, the layout passes and the rule tables that the unit tests detect within a minute.
 
     pip install cosmic-ray coverage
     python tests/suites/mutants.py convert/passes/layout [--sample 200] [--seed 0] [--file judge.py] [--json]
 
 cosmic-ray makes the mutants: one operator, number, condition or loop changed. Type annotations are left alone. A mutant
-is run by those tests of the package's mirrored folder (`tests/convert/passes/layout`) that reach its line, the quick
-ones first; tests that start processes (`not_core`) and what is beyond a minute of processor time are not used. Each
-mutant runs in a process of its own, which is forked from one that has collected the tests (`mutant_process.py`).
-Mutants that cannot be told from the program are in `mutant_equivalents.py`, with the reason; what else survives is
-printed.
+is run by the tests of the package's mirrored folder (`tests/convert/passes/layout`) that reach its line, the quick ones
+first. Tests that start processes (`not_core`) are not used, nor any after a minute of processor time. Each mutant runs
+in a process of its own, forked from one that has collected the tests (`mutant_process.py`). Equivalent mutants are in
+`mutant_equivalents.py`, with the reason. All other survivors are printed.
 """
 
 from __future__ import annotations
@@ -37,14 +36,16 @@ LONGEST = 180.0
 
 @dataclass(frozen=True)
 class TestPool:
-    """Tests that fit into the time, quick ones first, and which lines of which file each reaches."""
+    """Tests that fit into the time, quick ones first, and the lines of each file that each test reaches."""
 
     tests: Sequence[str]
     reached: dict[str, dict[int, list[str]]]
     durations: dict[str, float]
 
     def limits(self, tests: Sequence[str]) -> dict[str, float]:
-        """By test, the seconds of processor time after which it does not end: well beyond what it took."""
+        """Return for each test the seconds of processor time after which it counts as endless, far more than its
+        measured time.
+        """
         return {name: 5.0 + 10 * self.durations[name] for name in tests}
 
 
@@ -78,7 +79,7 @@ def main() -> int:
 
 
 def _import_libraries() -> None:
-    """What every test process needs, once; nothing of the project, whose modules are what changes."""
+    """Import what every test process needs, but nothing of the project, whose modules are mutated."""
     import onnx_ir  # noqa: F401
     import onnxruntime  # noqa: F401
     import pytest  # noqa: F401
@@ -88,7 +89,7 @@ def _import_libraries() -> None:
 
 
 def chosen_mutants(package: Path, only: str = "", count: int = 0, seed: int = 0) -> list[Mutant]:
-    """`count` mutants at random (0: all) of a package outside of annotations, each change of a line once."""
+    """Choose `count` mutants at random (0: all) of a package, outside of annotations, each change of a line once."""
     from cosmic_ray import plugins
     from cosmic_ray.mutating import mutate_code
 
@@ -111,9 +112,9 @@ def chosen_mutants(package: Path, only: str = "", count: int = 0, seed: int = 0)
 
 
 def _program(source: str) -> str | None:
-    """What a source says, with numbers in one notation (1e140 is 1e+140); None where it is no program.
+    """Return the program of a source, with numbers in one notation (1e140 is 1e+140), or None if it does not parse.
 
-    Such is `*` of an argument list that was taken for a product.
+    An example is a mutated `*` of an argument list.
     """
     with contextlib.suppress(SyntaxError):
         return ast.dump(ast.parse(source))
@@ -121,7 +122,7 @@ def _program(source: str) -> str | None:
 
 
 def _places(file: Path) -> Iterator[tuple[Path, str, int, int]]:
-    """File, operator, which of its occurrences and line, of every change that cosmic-ray has for a file."""
+    """Yield every change that cosmic-ray has for a file: file, operator, number of the occurrence, and line."""
     from cosmic_ray import plugins
     from cosmic_ray.ast import ast_nodes, get_ast_from_path
 
@@ -138,7 +139,7 @@ def _places(file: Path) -> Iterator[tuple[Path, str, int, int]]:
 
 
 def _annotation_spans(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where types are written, which nothing evaluates."""
+    """Return the places of types, which are never evaluated."""
     found: list[ast.AST | None] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.arg | ast.AnnAssign):
@@ -163,7 +164,7 @@ def _changed_lines(text: str, changed: str, number: int) -> tuple[str, str]:
 def score_package(
     package: str, mutants: Sequence[Mutant], budget: float, measured: Path | None = None
 ) -> dict[str, Any]:
-    """How many mutants were noticed, how many are declared equivalents, and which survived."""
+    """Return how many mutants were noticed, how many are declared equivalents, and which survived."""
     from mutant_equivalents import reason_of_equivalence
 
     pool, seconds = test_pool(package, budget, measured)
@@ -183,9 +184,9 @@ def score_package(
 
 
 def _outcomes(package: str, pool: TestPool, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, Sequence[str], bool]]:
-    """Each mutant with the tests that reach it, and whether one of them fails.
+    """Yield each mutant with the tests that reach it, and whether one of them fails.
 
-    What a function does is exchanged in a process that has the tests; what is evaluated at import needs a new one.
+    A function is replaced in a process that has the tests; code that runs at import needs a new process.
     """
     jobs = [(m, reaching_tests(pool, m)) for m in mutants]
     yield from ((m, tests, False) for m, tests in jobs if not tests)
@@ -204,9 +205,9 @@ def _outcomes(package: str, pool: TestPool, mutants: Sequence[Mutant]) -> Iterat
 
 
 def test_pool(package: str, budget: float, measured: Path | None) -> tuple[TestPool, float]:
-    """The tests of the mirrored folder within the time, what they take together, and the lines that each reaches.
+    """Return the tests of the mirrored folder within the time, their total time, and the lines that each reaches.
 
-    measured: the file that keeps it for the next run, while neither tests nor program change.
+    measured: the file that keeps the result for the next run, until tests or program change.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = measured or Path(folder) / "result.json"
@@ -254,9 +255,10 @@ def _measure(package: str, result: Path) -> int:
 
 
 def reaching_tests(pool: TestPool, mutant: Mutant) -> list[str]:
-    """Tests that execute the statement; of one that is executed at import, those that use its function or file.
+    """Return tests that execute the statement; if it is executed at import, those that use its function or file.
 
-    A test that only reads a constant executes no line of the package: such tests count for what is done at import.
+    A test that only reads a constant executes no line of the package: such tests count for statements executed at
+    import.
     """
     by_line = pool.reached.get(mutant.file, {})
     for first, last in _statement_spans(mutant.file, mutant.number):
@@ -270,7 +272,7 @@ def reaching_tests(pool: TestPool, mutant: Mutant) -> list[str]:
 
 @cache
 def _statement_spans(file: str, number: int) -> list[tuple[int, int]]:
-    """Lines of the statement at `number`, of the function around it, and of the file."""
+    """Return the lines of the statement at `number`, of the function around it, and of the file."""
     text = Path(file).read_text()
     statement, function = (number, number), None
     for node in ast.walk(ast.parse(text)):

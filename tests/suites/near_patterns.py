@@ -1,11 +1,11 @@
-"""Small programs near what runtimes' optimizers look for, with other numbers, dims and operands than the usual ones.
+"""Convert small programs that almost match the patterns of runtimes' optimizers, with other numbers, dims or operands.
 
     python -m tests.suites.near_patterns [--forms onnx tf tf-frozen keras] [--match TEXT] [--onednn 1|0]
 
-TensorFlow's optimizer with oneDNN, and onnxruntime's, know a GELU, a layer norm or a LeakyRelu by its operators, and
-not always by its constants: the larger of x and 1.5 · x was a LeakyRelu to one, a transposed matrix times a vector
-another product to the other. Each program is converted, run as its users run it, Keras's in a graph, in a process that
-has oneDNN on, and compared with PyTorch.
+TensorFlow's optimizer with oneDNN, and onnxruntime's, recognize a GELU, a layer norm or a LeakyRelu by its operators,
+and do not always check the constants. One of them took max(x, 1.5 · x) for a LeakyRelu; another computed the wrong
+product for a transposed matrix times a vector. Each program is converted, run as its users run it (Keras in a graph) in
+a process with oneDNN on, and compared with PyTorch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from torch import Tensor, nn
 ROOT = Path(__file__).resolve().parents[2]
 FORMS = ("onnx", "tf", "tf-frozen", "keras")
 ERROR = 2e-5
-"""Of the largest element, or of 1: some hundred roundings of float32, which sums of 256 products do not come near."""
+"""Tolerance relative to the largest element, or to 1: above the roundings of 256 products."""
 
 Function = Callable[..., Tensor]
 Program = tuple[Function, tuple[Tensor, ...]]
@@ -78,7 +78,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def gelus() -> Iterator[tuple[str, Function]]:
-    """GELU by erf and by tanh, with each of its numbers, and others."""
+    """Return GELUs by erf and by tanh, with the right constants and with others."""
     for scale, half, one in itertools.product((math.sqrt(0.5), 0.7), (0.5, 0.4), (1.0, 0.9)):
         name = f"erf {scale:.3g} {half} {one}"
         yield name, lambda x, s=scale, h=half, o=one: x * h * (o + torch.erf(x * s))
@@ -91,7 +91,7 @@ def gelus() -> Iterator[tuple[str, Function]]:
 
 
 def norms() -> Iterator[tuple[str, Function]]:
-    """Layer and root-mean-square norms as they are written out, along other dims, with other epsilons and powers."""
+    """Return layer and RMS norms written out, along other dims, with other epsilons and powers."""
     for dim, epsilon in itertools.product((-1, 1, (1, 2)), (1e-5, 0.1)):
         for root in ("** -0.5", "rsqrt", "1 / sqrt"):
             name = f"{dim} {epsilon} {root}"
@@ -116,7 +116,7 @@ def _layer_norm(x: Tensor, dim: Any, epsilon: float, root: str, form: int) -> Te
 
 
 def products() -> Iterator[tuple[str, Function]]:
-    """Products of transposed, scaled and divided operands, by matrices and by vectors on either side."""
+    """Return products of transposed, scaled and divided operands, with matrices and with vectors on either side."""
     for perm, scale in itertools.product(((0, 2, 1), (1, 0, 2), (2, 1, 0), (0, 1, 2)), (1.0, 0.5)):
         name, (*_, rows, columns) = f"{perm} {scale}", ROWS.permute(perm).shape
         turned = lambda x, p=perm: x.permute(p)  # noqa: E731
@@ -129,7 +129,7 @@ def products() -> Iterator[tuple[str, Function]]:
 
 
 def behind_layers() -> Iterator[tuple[str, Function, Tensor]]:
-    """Each activation behind a layer, its bias, and a sum with what another layer gives."""
+    """Return each activation after a layer, its bias, and a sum with another layer's output."""
     for name, act in ACTIVATIONS.items():
         yield f"{name} of a product", lambda x, a=act: a(x @ MATRIX + SEVEN), ROWS
         yield f"{name} of a sum of products", lambda x, a=act: a(x @ MATRIX + SEVEN + (x * 2) @ MATRIX), ROWS
@@ -142,7 +142,7 @@ def behind_layers() -> Iterator[tuple[str, Function, Tensor]]:
 
 
 def behind_activations() -> Iterator[tuple[str, Function, Tensor]]:
-    """Each activation behind each that is fused with a layer, of which a fusion with both has no kernel."""
+    """Return each activation after each fused activation; no kernel fuses two."""
     fused = ("relu", "relu6", "clamp", "leaky_relu", "elu", "gelu", "mish", "silu", "sigmoid", "tanh", "hardswish")
     for first, second in itertools.product(fused, ACTIVATIONS):
         one, other = ACTIVATIONS[first], ACTIVATIONS[second]
@@ -151,7 +151,7 @@ def behind_activations() -> Iterator[tuple[str, Function, Tensor]]:
 
 
 def behind_biases() -> Iterator[tuple[str, Function, Tensor]]:
-    """Constants of other shapes behind layers with a bias, with which an optimizer may exchange it."""
+    """Return constants of other shapes after layers with a bias; an optimizer may swap the two."""
     line, volume = MAPS[:, :, 0], MAPS[:, :, None]
     layers: dict[str, tuple[Function, Tensor]] = {
         "a product": (lambda x: F.linear(x, MATRIX.T, SEVEN), ROWS[0]),
@@ -176,7 +176,7 @@ def behind_biases() -> Iterator[tuple[str, Function, Tensor]]:
 
 
 def behind_pads() -> Iterator[tuple[str, Function]]:
-    """Convolutions and pools behind pads of every dim."""
+    """Return convolutions and pools behind pads of every dim."""
     spatial = ((1, 2, 0, 1), (2, 2, 2, 2), (-1, 0, 0, 1))
     others = ((0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 1, 1), (1, 0, 0, 1, 2, 0), (0, 0, 0, 0, 0, 0, 1, 0))
     for pads, value in itertools.product((*spatial, *others), (0.0, 1.0)):
@@ -199,7 +199,9 @@ def behind_pads() -> Iterator[tuple[str, Function]]:
 
 
 def behind_sizes() -> Iterator[tuple[str, Function, Tensor]]:
-    """What is nothing, or a reshape, for a dim of 1, behind padded convolutions that would have one without pads."""
+    """Return operators that do nothing to a dim of 1, after padded convolutions that would give such a dim without
+    pads.
+    """
     readers: dict[str, Callable[[Tensor], Tensor]] = {
         "a slice": lambda y: y[:, :, :1],
         "a slice of another dim": lambda y: y[:, :, :, :1],
@@ -225,7 +227,7 @@ def behind_sizes() -> Iterator[tuple[str, Function, Tensor]]:
 
 
 def programs() -> dict[str, Program]:
-    """Every program by its name, with its inputs."""
+    """Return every program by name, with its inputs."""
     found: dict[str, Program] = {}
     for kind, made, x in (("gelu", gelus(), ROWS), ("norm", norms(), ROWS), ("product", products(), ROWS)):
         found |= {f"{kind}: {name}": (function, (x,)) for name, function in made}
@@ -251,7 +253,7 @@ REFUSED = "refused: "
 
 
 def difference(name: str, form: str, folder: Path) -> str:
-    """What is wrong with a program in a format; "" for nothing. What the format refuses begins with `REFUSED`."""
+    """Return the error of a program in a format, or "". A refusal begins with `REFUSED`."""
     import convert
     from convert.errors import Unsupported
     from tests.support.run_targets import SUFFIXES
@@ -267,7 +269,7 @@ def difference(name: str, form: str, folder: Path) -> str:
         return error.message
     try:
         found = _run(form, path, inputs[0].numpy())
-    except Exception as error:  # whatever the runtime says of it
+    except Exception as error:  # any error of the runtime
         return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
     if found.shape != want.shape:
         return f"{found.shape} instead of {want.shape}"
@@ -284,7 +286,7 @@ def _run(form: str, path: Path, x: np.ndarray) -> np.ndarray:
     import tensorflow as tf
 
     model = keras.saving.load_model(path)
-    call = tf.function(lambda value: model(value, training=False), autograph=False)  # as predict runs it
+    call = tf.function(lambda value: model(value, training=False), autograph=False)  # in a graph, as `predict` runs it
     found = call(tf.constant(x))
     return np.asarray(next(iter(found.values())) if isinstance(found, dict) else found)
 
@@ -298,7 +300,7 @@ def run_child(form: str, names: list[str]) -> None:
 
 
 def wrong_programs(form: str, names: list[str], onednn: str = "1") -> dict[str, str]:
-    """What is wrong with these programs in a format, in processes that may die, with oneDNN on or off."""
+    """Return the errors of these programs in a format, run in processes that may crash, with oneDNN on or off."""
     variables = {"TF_ENABLE_ONEDNN_OPTS": onednn, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
     found: dict[str, str] = {}
     left = list(names)

@@ -1,4 +1,4 @@
-"""Runs official ONNX cases through the Caffe2 backend: all are converted first, then one real Caffe2 runs the nets."""
+"""Run official ONNX cases through the Caffe2 backend: convert all of them, then run the nets in one real Caffe2."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from convert.frontends.caffe2.runner.runner import Job, run_jobs
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.suites.onnx_node_worker import Answer
 
-# What `dtypes.py` of the backend says of dtypes that Caffe2, or the kernel in question, does not have.
+# The backend's messages (`dtypes.py`) about dtypes that Caffe2, or the kernel, lacks.
 _DTYPES = re.compile(
     r"Caffe2 has no \w+ tensors|Caffe2 computes this in [\w ]+ only, and the model does in \w+"
     r"|a matrix product in \w+: Caffe2 has float32's only"
 )
 
-# A net of these cases takes milliseconds.
+# A net of these cases runs for milliseconds.
 _SECONDS = 120.0
 
 
 def run_all(requests: Iterable[tuple[str, Any]]) -> dict[str, Answer]:
-    """The answer to each named request (a serialized model, its feeds, specs of nested inputs, the format)."""
+    """Return the answer to each named request (a serialized model, its inputs, specs of nested inputs, the format)."""
     answers: dict[str, Answer] = {}
     jobs: list[tuple[str, Job]] = []
     with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:
@@ -47,7 +47,7 @@ def run_all(requests: Iterable[tuple[str, Any]]) -> dict[str, Answer]:
 
 
 def declared(text: str) -> str:
-    """Why a case is refused, if that is a gap or limit which the rule table declares, or a dtype that Caffe2 lacks."""
+    """Return the reason of a refusal that the rule table declares or that is due to a dtype Caffe2 lacks, else ""."""
     reasons = [*onnx_rules.gaps.values(), *onnx_rules.limits.values()]
     known = next((reason for reason in reasons if reason in text), "")
     lacking = _DTYPES.search(text)
@@ -55,7 +55,7 @@ def declared(text: str) -> str:
 
 
 def _converted(data: bytes, specs: list[Any], form: str, path: Path) -> Answer:
-    """Write the artefact; "ran" where that went well."""
+    """Write the artefact; return "ran" on success."""
     options = Options(inputs=tuple(specs), extra={"opset": onnx.defs.onnx_opset_version()})
     try:
         source = plugin.claim(onnx.ModelProto.FromString(data))

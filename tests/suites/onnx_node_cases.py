@@ -18,7 +18,7 @@ from onnx import numpy_helper
 
 SETS = ("node", "light", "simple", "pytorch-converted", "pytorch-operator")
 OLD_SET = "onnx-1.8.1"
-"""The node cases that an older onnx ships, from the Python that CONVERT_CAFFE2_PYTHON names."""
+"""The node cases of an older onnx, from the Python that CONVERT_CAFFE2_PYTHON names."""
 
 Data = Sequence[tuple[dict[str, Any], list[Any]]]
 """Pairs of inputs by name and expected outputs in order: arrays, lists for sequences, None for absent optionals."""
@@ -26,7 +26,7 @@ Data = Sequence[tuple[dict[str, Any], list[Any]]]
 
 @dataclass(frozen=True)
 class NodeCase:
-    """A model, what it is fed, what it must give, and the tolerances that the suite itself asks for."""
+    """A model, its inputs, its expected outputs, and the suite's own tolerances."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class NodeCase:
 
     @property
     def operator(self) -> str:
-        """The operator under test: that of the last node of a node case, which a function expansion hides."""
+        """Return the operator under test: that of the last node, or the one that was expanded."""
         if self.kind not in ("node", OLD_SET):
             return self.kind
         node = self.model.graph.node[-1]
@@ -47,7 +47,7 @@ class NodeCase:
 
 
 def cases(sets: Iterable[str] = SETS, only: str = "") -> list[NodeCase]:
-    """The cases of `sets` whose name holds `only`, sorted by name within each set."""
+    """Return the cases of `sets` whose name contains `only`, sorted by name within each set."""
     found: list[NodeCase] = []
     for kind in sets:
         found.extend(sorted(_LOADERS[kind](kind, only), key=lambda c: c.name))
@@ -55,7 +55,9 @@ def cases(sets: Iterable[str] = SETS, only: str = "") -> list[NodeCase]:
 
 
 def expanded_operator(name: str) -> str:
-    """The operator that a function-expanded case is of, by the case's name; a family name where that is not plain."""
+    """Return the operator that a function-expanded case tests, by the case's name; its family if the name leaves that
+    open.
+    """
     squeezed = name.replace("_", "")
     matches = [s.name for s in onnx.defs.get_all_schemas() if squeezed.startswith(s.name.lower())]
     return max(matches, key=len, default="function")
@@ -86,7 +88,7 @@ def _stored_cases(kind: str, only: str) -> Iterator[NodeCase]:
 
 
 def _old_cases(kind: str, only: str) -> Iterator[NodeCase]:
-    """The same as `_stored_cases`, from the folders of another Python's onnx, with the tolerances that it asks for."""
+    """Return the same as `_stored_cases`, from the folders of another Python's onnx, with their tolerances."""
     command = [os.environ[VARIABLE], "-I", "-c", "import onnx; print(onnx.__version__, onnx.__file__)"]
     version, _, file = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().partition(" ")
     assert f"onnx-{version}" == kind, f"{VARIABLE} names a Python with onnx {version}"
@@ -107,7 +109,7 @@ def _stored(folder: Path, name: str, kind: str, rtol: float, atol: float) -> Nod
 
 
 def _light_cases(kind: str, only: str) -> Iterator[NodeCase]:
-    """Well-known networks whose weights are generated; the input is a ramp, as in onnx's own runner."""
+    """Yield well-known networks with generated weights; the input is a ramp, as in onnx's own runner."""
     from onnx.backend.test.loader import load_model_tests
 
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data"
@@ -137,7 +139,7 @@ _LOADERS = {
 
 
 def _names(model: onnx.ModelProto) -> list[str]:
-    """The inputs that are to be fed."""
+    """Return the names of the inputs."""
     weights = {t.name for t in model.graph.initializer}
     return [v.name for v in model.graph.input if v.name not in weights]
 

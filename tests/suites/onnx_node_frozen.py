@@ -1,4 +1,4 @@
-"""Turns inputs of the official ONNX cases into constants where models have constants there: axes, shapes, sizes."""
+"""Make constants of those inputs of the official ONNX cases that are constants in real models: axes, shapes, sizes."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ PLACES: dict[str, tuple[int, ...]] = {
     "Upsample": (1,),
     **dict.fromkeys(_REDUCTIONS, (1,)),
 }
-"""Inputs of an operator, by position, that say how and not what: tensors of data and weights are never among them."""
+"""Positions of inputs that are parameters of an operator (axes, shapes), never data or weights."""
 
 
 def frozen(case: NodeCase, base: NodeCase) -> NodeCase:
-    """The case with such inputs as initializers of its model; unchanged if it has several sets of data.
+    """Return the case with these inputs as initializers; unchanged if it has several data sets.
 
-    `base` is the case that it expands, by which the operator's inputs are known, or the case itself.
+    `base` is the case itself, or the case that it expands, which contains the operator.
     """
     inputs = {v.name for v in base.model.graph.input}
     names = {
@@ -72,7 +72,7 @@ def frozen(case: NodeCase, base: NodeCase) -> NodeCase:
         return case
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
-    model.ir_version = max(model.ir_version, 4)  # before, an initializer was an input, too
+    model.ir_version = max(model.ir_version, 4)  # in old IR versions an initializer is an input too
     feeds, wanted = case.data[0]
     for name in sorted(names & set(feeds)):
         model.graph.initializer.append(numpy_helper.from_array(feeds[name], name))
@@ -83,6 +83,6 @@ def frozen(case: NodeCase, base: NodeCase) -> NodeCase:
 
 
 def all_frozen(cases: Sequence[NodeCase]) -> list[NodeCase]:
-    """Every case as `frozen` gives it."""
+    """Return every case frozen."""
     by_name = {case.name: case for case in cases}
     return [frozen(case, by_name.get(re.sub(r"_expanded(_ver\d+)?$", "", case.name), case)) for case in cases]

@@ -18,8 +18,10 @@ CAFFE2 = {
     "test_loop13_seq": _LENGTH,
     "test_loop16_seq_none": _LENGTH,
 }
-"""The rest of what Caffe2 refuses is declared in its rule table, or a dtype that it does not have; all that Keras
-refuses is declared in its room (`backends/keras/limits.py`)."""
+"""Other refusals of Caffe2 are declared in its rule table, or are dtypes that it lacks.
+
+All refusals of Keras are declared in `backends/keras/limits.py`.
+"""
 
 _TEXT = "PyTorch has no tensors of text"
 
@@ -30,7 +32,7 @@ TORCH = {
     },
     "test_ai_onnx_ml_label_encoder_*": _TEXT,
     "test_cast*STRING*": _TEXT,
-    "test_image_decoder_*": "PyTorch decodes no pictures",
+    "test_image_decoder_*": "PyTorch decodes no images",
     "test_loop13_seq": _LENGTH,
     "test_loop16_seq_none": _LENGTH,
     "test_loop11": "torch's while_loop keeps the sizes of what it carries, and this loop's tensor grows",
@@ -39,7 +41,7 @@ TORCH = {
     "test_optional_has_element_empty_optional_input": "an input that is an optional and holds nothing is no tensor",
     "test_gradient_of_*": "an exported program has no operator for a gradient within it",
 }
-"""Text, pictures, and what has no tensors of one shape."""
+"""Text, pictures, and values that are no tensors of one shape."""
 
 GAPS: dict[str, dict[str, str]] = {
     "tf": TENSORFLOW,
@@ -49,14 +51,16 @@ GAPS: dict[str, dict[str, str]] = {
     "onnx": {},
     "torch": TORCH,
 }
-"""By backend; a case counts as a gap only where the backend refuses it, never where its answer is wrong."""
+"""By backend. A case counts as a gap only if the backend refuses it, never if its result is wrong."""
 
 UNSTABLE = {
     "test_squeezenet": "a softmax of 1,000 equal numbers of 9.5e9, where one rounding of float32 is 1,024: without "
     "oneDNN sums of channels differ by one, and the largest takes all",
 }
-"""Cases whose expected answer one rounding of float32 turns into another, with the reason; a wrong answer of theirs
-counts as a gap, and is the only one that does."""
+"""Cases whose expected output changes with one float32 rounding, with the reason.
+
+Only for these a wrong result counts as a gap.
+"""
 
 _NOISE = "the imaginary parts that are asked for are rounding noise of 2e-7, where ours is 6e-15"
 
@@ -86,8 +90,10 @@ CONTRADICTED: dict[str, dict[str, str]] = {
         "test_sequence_insert_at_front": "the files of onnx 1.8.1 ask for the tensor at the back",
     },
 }
-"""By backend, cases whose expected answer is further from the right one than the tolerance, with the reason; for Resize
-see convert/semantics/interpolation.py."""
+"""By backend, cases whose expected output is wrong by more than the tolerance, with the reason.
+
+For Resize see convert/semantics/interpolation.py.
+"""
 
 RANDOM = (
     "test_bernoulli*",
@@ -96,5 +102,7 @@ RANDOM = (
     "test_training_dropout_default_mask",
     "test_training_dropout_mask",
 )
-"""Cases that draw random numbers, of which the expected ones are those of one NumPy generator: only names, dtypes,
-shapes and the set of possible values can be compared."""
+"""Cases with random numbers; the expected ones come from one NumPy generator.
+
+Only names, dtypes, shapes and possible values are compared.
+"""

@@ -1,12 +1,15 @@
-"""The official ONNX cases in PyTorch: ours beside the converters that others wrote, by outcome.
+"""Compare convert with other ONNX-to-PyTorch converters on the official ONNX cases, by outcome.
 
     python tests/suites/onnx_node_peers.py --python PYTHON [--only NAME] [--jobs 2] [--json FILE]
 
 PYTHON is the interpreter of an environment with onnx2torch, onnx2pytorch and a torchvision that loads. Each case is
-converted with nothing frozen and run; names, dtypes and shapes are exact, numbers within the suite's own tolerances.
-`refused` is an exception while the model is converted (ours: with the operator and the reason), `error` one while what
-came of it runs, `wrong` an answer that is not the right one, dtypes among it; `disputed` is such an answer to a case
-whose own answer is further from the right one than their tolerance (`onnx_node_gaps.CONTRADICTED`).
+converted with nothing frozen and run. Names, dtypes and shapes must be equal, numbers within the suite's own
+tolerances. The outcomes are
+
+    refused      an exception during the conversion; ours names the operator and the reason
+    error        an exception while the result runs
+    wrong        another result, or another dtype
+    disputed     a wrong result for a case whose own expected output has a larger error (`onnx_node_gaps.CONTRADICTED`)
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ OUTCOMES = ("right", "wrong", "disputed", "refused", "error", "crash")
 
 
 def answer_of(peer: str, data: bytes, feeds: Sequence[Mapping[str, Any]], outputs: Sequence[str]) -> Answer:
-    """Convert the serialized model with a peer, and run it on each of the feeds; in the environment of the peers."""
+    """Convert the serialized model with a peer, and run it on each input set, in the environment of the peers."""
     import onnx
     import torch
 
@@ -58,7 +61,7 @@ def _onnx2torch(model: Any) -> Any:
 def _onnx2pytorch(model: Any) -> Any:
     import onnx2pytorch
 
-    return onnx2pytorch.ConvertModel(model, experimental=True).eval()  # which takes a batch of more than one
+    return onnx2pytorch.ConvertModel(model, experimental=True).eval()  # it accepts batch sizes above 1
 
 
 _CONVERT: dict[str, Callable[[Any], Any]] = {"onnx2torch": _onnx2torch, "onnx2pytorch": _onnx2pytorch}
@@ -98,7 +101,7 @@ def _array(y: Any) -> Any:
 
 
 def peer_outcomes(peer: str, python: str, chosen: Sequence[Any], jobs: int) -> dict[str, tuple[str, str]]:
-    """The outcome of each case and what was said, by name."""
+    """Return the outcome and message of each case by name."""
     from tests.suites.onnx_nodes import difference
 
     cases = {case.name: case for case in chosen}
@@ -110,7 +113,7 @@ def peer_outcomes(peer: str, python: str, chosen: Sequence[Any], jobs: int) -> d
             try:
                 pairs = zip(case.data, answer.outputs, strict=True)
                 text = next(filter(None, (difference(case, wanted, got) for (_, wanted), got in pairs)), "")
-            except Exception as error:  # an answer that is not even an array of the kind
+            except Exception as error:  # the result is not even an array of this kind
                 text = f"{type(error).__name__}: {error}"
             status = ("disputed" if name in disputed() else "wrong") if text else "right"
         found[name] = ("crash" if status == "timeout" else status, text)
@@ -127,7 +130,7 @@ def peer_outcomes(peer: str, python: str, chosen: Sequence[Any], jobs: int) -> d
 
 
 def our_outcomes(chosen: Sequence[Any], jobs: int) -> dict[str, tuple[str, str]]:
-    """The same of `--to torch`: a declared gap is a refusal."""
+    """Return the outcomes of `--to torch`; a declared gap is a refusal."""
     from tests.suites.onnx_nodes import run_cases
 
     names = {"pass": "right", "gap": "refused", "timeout": "crash"}
@@ -136,7 +139,7 @@ def our_outcomes(chosen: Sequence[Any], jobs: int) -> dict[str, tuple[str, str]]
 
 
 def disputed() -> set[str]:
-    """The cases whose expected answer is known not to be the right one, or not to be steady."""
+    """Return the cases whose expected output is known to be wrong, or to depend on rounding."""
     from tests.suites.onnx_node_gaps import CONTRADICTED, UNSTABLE
 
     return {*CONTRADICTED["torch"], *UNSTABLE}

@@ -1,4 +1,4 @@
-"""Child processes that convert a case and run the artefact: they survive no crash, their pool does."""
+"""Child processes that convert a case and run the artefact. A crash ends the process, and the pool starts another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT, ALONE = 300.0, 1200.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a case: outputs by name for each data set, or why there are none.
+    """The outcome of a case: outputs by name for each data set, or the reason why there are none.
 
     `status` is "ran", "refused" (`Unsupported`), "error" (another exception), "crash" or "timeout". `problems` are the
     operators that are refused, each with the reason.
@@ -37,9 +37,9 @@ class Answer:
 
 
 class Worker:
-    """A child process that takes one case at a time; a new one is started after a crash or a time-out.
+    """A child process that runs one case at a time; a new one is started after a crash or time-out.
 
-    command: what is started; without one, this module.
+    command: the program to start, by default this module.
     """
 
     def __init__(self, environment: dict[str, str], *command: str) -> None:
@@ -48,7 +48,7 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
 
     def run(self, request: Any, seconds: float = TIMEOUT) -> Answer:
-        """Send a case's request and wait for its answer, so many seconds of wall time at most."""
+        """Send a request and wait for its answer, for at most `seconds` of wall time."""
         if self.process is None or self.process.poll() is not None:
             self.process = self._start()
         assert self.process.stdin is not None
@@ -99,9 +99,9 @@ def run_all(
     done: Callable[[str, Answer], None],
     command: Sequence[str] = (),
 ) -> None:
-    """Run named requests in `jobs` processes; `done(name, answer)` is called for each, one at a time.
+    """Run named requests in `jobs` processes; call `done(name, answer)` for each, one at a time.
 
-    Those that time out are run again when all others are done, one at a time, and only that answer counts.
+    Requests that time out run again at the end, one at a time, and only that answer counts.
     """
     waiting: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     for item in requests:
@@ -137,8 +137,8 @@ def run_all(
 
 
 def serve(answer: Callable[..., Answer] | None = None) -> None:
-    """The child process: requests come in, answers go out; without a function of its own, those of `answer_to`."""
-    # Native libraries write to descriptor 1 as well.
+    """Serve requests in the child process with `answer`, by default `answer_to`."""
+    # Native libraries also write to descriptor 1.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while len(head := sys.stdin.buffer.read(8)) == 8:
@@ -149,7 +149,7 @@ def serve(answer: Callable[..., Answer] | None = None) -> None:
 
 
 def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: str) -> Answer:
-    """Convert the serialized model to the format, with nothing frozen, and run the artefact on each of the feeds."""
+    """Convert the serialized model to the format, with nothing frozen, and run the artefact on each input set."""
     import tempfile
 
     import onnx
@@ -157,15 +157,15 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
     from convert import plugin
     from convert.errors import Unsupported
     from convert.graph.names import names_in_target
-    from convert.options import Options
-    from convert.report import Report
-    from convert.source import Source
+    from convert.outcome.report import Report
+    from convert.request.options import Options
+    from convert.request.source import Source
 
     options = Options(inputs=tuple(specs), extra={"opset": onnx.defs.onnx_opset_version()})
     try:
         with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:
             written = plugin.formats()[form]
-            path = Path(folder) / f"artefact{written.suffix}"  # Keras goes by it
+            path = Path(folder) / f"artefact{written.suffix}"  # Keras recognizes the format by the suffix
             source = plugin.claim(onnx.ModelProto.FromString(data))
             report = Report("convert")
             model = plugin.frontend_for(source).read(source, options, report)

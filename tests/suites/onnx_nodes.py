@@ -1,10 +1,11 @@
-"""Runs the official ONNX test cases through a backend: `python tests/suites/onnx_nodes.py --backend tf --jobs 2`.
+"""Run the official ONNX test cases through a backend.
 
-Each case is converted with nothing frozen (all inputs stay inputs; `--freeze` makes axes, shapes and the like
-constants), the artefact is run in a child process, and the outputs are compared at the suite's own tolerances, with
-dtypes and shapes exact. `--backend caffe2` takes the interpreter that CONVERT_CAFFE2_PYTHON names, whose onnx has an
-older set of cases: `--sets onnx-1.8.1`. `--backend keras --freeze` is what Keras can be asked for: it takes axes and
-shapes as numbers.
+    python tests/suites/onnx_nodes.py --backend tf --jobs 2
+
+Each case is converted with nothing frozen: all inputs stay inputs, unless `--freeze` makes axes, shapes and the like
+constants. The artefact runs in a child process. Outputs are compared at the suite's own tolerances, dtypes and shapes
+must be equal. `--backend caffe2` uses the interpreter that CONVERT_CAFFE2_PYTHON names, whose onnx has an older set of
+cases: `--sets onnx-1.8.1`. Keras takes axes and shapes as numbers only, so use `--backend keras --freeze`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from convert.options import DimSpec, InputSpec
+from convert.request.options import DimSpec, InputSpec
 from tests.suites import onnx_node_caffe2
 from tests.suites.onnx_node_cases import OLD_SET, SETS, NodeCase, cases
 from tests.suites.onnx_node_frozen import all_frozen
@@ -32,14 +33,14 @@ from tests.suites.onnx_node_gaps import CONTRADICTED, GAPS, RANDOM, UNSTABLE
 from tests.suites.onnx_node_worker import Answer, run_all
 
 STATUSES = ("pass", "gap", "refused", "error", "wrong", "crash", "timeout")
-"""gap: refused, and declared with its reason; error: an exception, on conversion or when the artefact runs."""
+"""gap: refused and declared. error: an exception during the conversion or the run."""
 
 FORMATS = {"tf": "tf", "tf-frozen": "tf-frozen", "keras": "keras", "caffe2": "caffe2", "onnx": "onnx", "torch": "torch"}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one case."""
+    """The outcome of one case."""
 
     case: str
     operator: str
@@ -48,7 +49,7 @@ class Result:
 
 
 def run_cases(chosen: Sequence[NodeCase], backend: str, *, onednn: bool = True, jobs: int = 1) -> list[Result]:
-    """The results of the cases, in their order."""
+    """Return the results of the cases in order."""
     if backend == "caffe2":
         answers = onnx_node_caffe2.run_all((c.name, request(c, FORMATS[backend])) for c in chosen)
         return [judged(case, answers[case.name], backend) for case in chosen]
@@ -66,7 +67,7 @@ def run_cases(chosen: Sequence[NodeCase], backend: str, *, onednn: bool = True, 
 
 
 def request(case: NodeCase, form: str) -> tuple[Any, ...]:
-    """What the worker is sent: sequences and optionals are fed element by element, under names made of theirs."""
+    """Return the request to the worker. Sequences and optionals are passed element by element, under derived names."""
     feeds = [{name: x for key, given in inputs.items() for name, x in flat(key, given)} for inputs, _ in case.data]
     nested = any(not v.type.HasField("tensor_type") for v in case.model.graph.input)
     specs = [spec(name, x) for name, x in feeds[0].items()] if nested else []
@@ -74,7 +75,7 @@ def request(case: NodeCase, form: str) -> tuple[Any, ...]:
 
 
 def flat(name: str, value: Any) -> list[tuple[str, Any]]:
-    """A value under its name; the elements of a sequence under `name_0`, `name_1` …; nothing for an absent optional."""
+    """Return a value by name; the elements of a sequence as `name_0`, `name_1` …; nothing for an absent optional."""
     if value is None:
         return []
     if isinstance(value, (list, tuple)):
@@ -83,13 +84,13 @@ def flat(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def spec(name: str, value: np.ndarray) -> InputSpec:
-    """Dtype and rank of a fed array; every dim stays dynamic."""
+    """Return dtype and rank of an input array; every dim is dynamic."""
     kind = "string" if value.dtype.kind in "OUS" else value.dtype.name
     return InputSpec(name, kind, tuple(DimSpec() for _ in value.shape))
 
 
 def judged(case: NodeCase, answer: Answer, backend: str) -> Result:
-    """The status of a case by its answer."""
+    """Return the status of a case."""
     if answer.status != "ran":
         reason = declared(case.name, backend) if answer.status in ("refused", "error") else ""
         if answer.status == "refused":
@@ -107,12 +108,12 @@ def judged(case: NodeCase, answer: Answer, backend: str) -> Result:
 
 
 def declared(name: str, backend: str) -> str:
-    """The reason of the row that declares the case a gap of the backend's, or an empty string."""
+    """Return the reason of the row that declares the case as a gap of the backend, or ""."""
     return next((reason for pattern, reason in GAPS.get(backend, {}).items() if fnmatchcase(name, pattern)), "")
 
 
 def declared_by_room(answer: Answer, backend: str) -> str:
-    """The reason of a refusal, where the backend's own table declares it a gap or a limit, or an empty string."""
+    """Return the reason of a refusal that the backend's own table declares, or ""."""
     if backend == "caffe2":
         return onnx_node_caffe2.declared(answer.text)
     if backend == "torch":
@@ -129,7 +130,7 @@ def declared_by_room(answer: Answer, backend: str) -> str:
 
 
 def difference(case: NodeCase, wanted: Sequence[Any], got: dict[str, Any]) -> str:
-    """Where the outputs differ, or an empty string."""
+    """Return the difference of the outputs, or ""."""
     names = [v.name for v in case.model.graph.output]
     expected = dict(pair for name, value in zip(names, wanted, strict=True) for pair in flat(name, value))
     found = dict(pair for name, value in got.items() for pair in flat(name, value))
@@ -144,7 +145,7 @@ def difference(case: NodeCase, wanted: Sequence[Any], got: dict[str, Any]) -> st
 
 
 def unlike(got: np.ndarray, want: np.ndarray, case: NodeCase) -> str:
-    """How one array differs from what it should be, or an empty string."""
+    """Return the difference of one array from the expected one, or ""."""
     if got.shape != want.shape:
         return f"shape {got.shape} instead of {want.shape}"
     if want.dtype.kind in "OUS":
@@ -163,12 +164,12 @@ def unlike(got: np.ndarray, want: np.ndarray, case: NodeCase) -> str:
 
 
 def drawn_unlike(got: np.ndarray, want: np.ndarray, case: NodeCase) -> str:
-    """What random numbers can be compared by: dtype, shape, and values that the input and the operator allow."""
+    """Compare random outputs by dtype, shape, and the values that the input and the operator allow."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
     if "bernoulli" in case.name or got.dtype == bool:
         return "" if np.isin(got, (0, 1)).all() else "numbers other than 0 and 1"
-    # Dropout: what is kept is scaled by one factor, the rest is zero.
+    # Dropout scales the kept elements by one factor, and sets the rest to zero.
     x = next(iter(case.data[0][0].values()))
     kept = got != 0
     factors = got[kept] / x[kept]
@@ -176,13 +177,13 @@ def drawn_unlike(got: np.ndarray, want: np.ndarray, case: NodeCase) -> str:
 
 
 def counted(results: Iterable[Result]) -> dict[str, int]:
-    """How many results have each status."""
+    """Return the number of results by status."""
     found = Counter(r.status for r in results)
     return {status: found[status] for status in STATUSES}
 
 
 def table(results: Sequence[Result]) -> str:
-    """Counts per operator for those that do not pass everywhere, then the totals."""
+    """Return counts for operators that do not pass all cases, then the totals."""
     operators = sorted({r.operator for r in results})
     lines = [f"{'operator':34}" + "".join(f"{s:>9}" for s in STATUSES)]
     for operator in operators:
@@ -198,8 +199,8 @@ def table(results: Sequence[Result]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the suite; 0 if every case passes or is a declared gap."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run the suite; return 0 if every case passes or is a declared gap."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", choices=FORMATS, default="tf")
     parser.add_argument("--no-onednn", action="store_true", help="switch TensorFlow's oneDNN kernels off")
     parser.add_argument("--only", default="", help="cases whose name holds this")

@@ -1,9 +1,11 @@
-"""Converts PyTorch's own operator table, sample by sample, and counts what comes out right.
+"""Convert PyTorch's own operator table, sample by sample, and count the right results.
 
-`python tests/suites/opinfo.py --samples all --dtype float32 --json outcomes.jsonl` goes over
-`torch.testing._internal.common_methods_invocations.op_db`. Each sample runs in a child process that is replaced when it
-crashes or hangs. What the file of outcomes holds already is not run again, so that a run goes on where it was stopped;
-`--again refused error` runs those anew. The exit code is 1 if a sample gives a wrong answer without an error.
+    python tests/suites/opinfo.py --samples all --dtype float32 --json outcomes.jsonl
+
+The table is `torch.testing._internal.common_methods_invocations.op_db`. Samples run in a child process that is replaced
+when it crashes or hangs. Samples whose outcome is in the file already are not run again, so an interrupted run
+continues; `--again refused error` runs those outcomes again. The exit code is 1 if a sample gives a wrong result
+without an error.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ _CONTEXT = multiprocessing.get_context("fork")
 
 
 def entries(dtype: str) -> list[str]:
-    """The names of the entries that take `dtype`."""
+    """Return the names of the entries that support `dtype`."""
     return [name for name, op in table().items() if getattr(torch, dtype) in op.dtypes]
 
 
 def group(entry: str) -> str:
-    """The topic that an entry belongs to."""
+    """Return the topic of an entry."""
     for prefix in ("nn.functional", "linalg", "fft", "special", "masked", "signal"):
         if entry.startswith((f"{prefix}.", f"torch.ops.{prefix}.")):
             return prefix
@@ -50,7 +52,7 @@ def outcomes(
     done: Set[tuple[str, int]] = frozenset(),
     by_example: bool = False,
 ) -> Iterator[Outcome]:
-    """The outcome of each sample of `names` that is not in `done` (by entry and number), in no order."""
+    """Yield the outcome of each sample of `names` that is not in `done` (by entry and number), in any order."""
     waiting = list(names)[::-1]
     running: dict[Connection, tuple[multiprocessing.Process, list[str], list[int]]] = {}
     while waiting or running:
@@ -102,7 +104,7 @@ def _work(
     done: Set[tuple[str, int]],
     by_example: bool,
 ) -> None:
-    """Judge the samples of `batch`, saying before each which one it is; the first entry starts at `skipped`."""
+    """Judge the samples of `batch`, and announce each before; the first entry starts at `skipped`."""
     torch.set_num_threads(1)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (open as long as the process is)
     for place, entry in enumerate(batch):
@@ -124,7 +126,7 @@ def _work(
 
 
 def summary(found: list[Outcome]) -> str:
-    """Counts overall and by group, and the reasons of what did not pass."""
+    """Return counts overall and by group, and the reasons of samples that did not pass."""
     lines = [f"{'':16}{'samples':>9}{'passed':>9}{'%':>7}   rest"]
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in found:
@@ -153,7 +155,7 @@ def summary(found: list[Outcome]) -> str:
 
 
 def _kept(file: Path, only: Sequence[str], again: Sequence[str]) -> list[Outcome]:
-    """The outcomes in `file`, without those to be run again, which are taken out of it."""
+    """Return the outcomes in `file`; those to run again are removed from it."""
     if not file.exists():
         return []
     found = [Outcome(**json.loads(line)) for line in file.read_text().splitlines()]
@@ -164,7 +166,7 @@ def _kept(file: Path, only: Sequence[str], again: Sequence[str]) -> list[Outcome
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
     parser.add_argument("--samples", choices=("first", "all"), default="first")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of all samples, each N-th one")

@@ -1,4 +1,4 @@
-"""Keeps what is judged quiet, and ends it after a time."""
+"""Silence the judged code, and end it after a time limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def silent() -> Iterator[None]:
 
 @contextmanager
 def alarm(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError in whatever runs longer."""
+    """Raise TimeoutError in code that runs longer."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"longer than {seconds} s")

@@ -1,4 +1,4 @@
-"""Compares the outputs of a converted operator with PyTorch's, by PyTorch's tolerances or the parity bound."""
+"""Compare the outputs of a converted operator with PyTorch's, by PyTorch's tolerances or the parity bound."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TOLERANCES = {
     torch.float16: (1e-3, 1e-5),
     torch.bfloat16: (1.6e-2, 1e-5),
 }
-# As far as the design's parity method lets rounding go: a few times the source's own error, seen in a wider dtype.
+# The bound of the verdict: a few times the source's own rounding error, measured in a wider dtype.
 FACTOR = 4
 
 
 def difference(got: list[np.ndarray], want: list[np.ndarray], drawn: bool, wider: Callable[[], Any]) -> str:
-    """What is wrong, or nothing. `wider` gives the source's results in a wider dtype, None where there is none."""
+    """Return the difference, or "". `wider` returns the source's results in a wider dtype, or None if there is none."""
     if len(got) != len(want):
         return f"{len(got)} outputs instead of {len(want)}"
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
@@ -45,9 +45,9 @@ def difference(got: list[np.ndarray], want: list[np.ndarray], drawn: bool, wider
 
 
 def _as_good(x: np.ndarray, y: np.ndarray, precise: np.ndarray, dtype: torch.dtype) -> bool:
-    """True if x is about as near to the precise numbers as y: the design's parity bound.
+    """Return whether x is about as near to the precise numbers as y, which is the verdict's bound.
 
-    Where y has overflowed on the way to a number that its dtype can hold, x has to be as near as rounding allows.
+    If y overflowed before it reached a finite number, x must be as near as rounding allows.
     """
     if x.shape != precise.shape:
         return False

@@ -1,4 +1,4 @@
-"""Judges one sample of PyTorch's operator table: converts it, runs it in onnxruntime and compares it with PyTorch."""
+"""Judge one sample of PyTorch's operator table: convert it, run it in onnxruntime and compare it with PyTorch."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from torch.utils import _pytree as pytree
 from convert.errors import Unsupported
 from convert.graph.values import draws_numbers, nodes_of
 from convert.interpreter import paused_garbage_collection
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.reference.executor import run as evaluate
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
-# PyTorch walks over all its operators for each decomposition, and finds the same ones.
+# PyTorch searches all operators again for each decomposition, with the same result.
 torch.export.exported_program._collect_all_valid_cia_ops = functools.cache(_collect_all_valid_cia_ops)
 torch.export.exported_program._collect_all_valid_cia_ops()
 
@@ -46,7 +46,7 @@ PASSED = ("pass", "random")
 
 @functools.cache
 def table() -> dict[str, OpInfo]:
-    """PyTorch's entries by name; to import them takes seven seconds."""
+    """Return PyTorch's entries by name; importing them takes seven seconds."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     return {op.full_name: op for op in op_db}
@@ -54,11 +54,11 @@ def table() -> dict[str, OpInfo]:
 
 @dataclass
 class Outcome:
-    """What became of one sample.
+    """The outcome of one sample.
 
     verdict: "pass"; "random" (dtype and shape agree, the numbers are drawn); "wrong"; "gap" (declared); "refused"
-    (`Unsupported`, but not declared); "error". judge: who ran the graph, "onnxruntime" or, where that has no kernel,
-    "reference"; "declared" for random numbers that neither draws.
+    (`Unsupported`, but not declared); "error". judge: the runtime, "onnxruntime", or "reference" if it has no kernel,
+    or "declared" for random numbers that neither can sample.
     """
 
     entry: str
@@ -90,7 +90,7 @@ class Called(torch.nn.Module):
 
 
 def samples(entry: str, dtype: torch.dtype, step: int = 0) -> Iterator[tuple[int, SampleInput]]:
-    """The samples that PyTorch tests an operator on, numbered: each `step`-th one, only the first if `step` is 0."""
+    """Yield PyTorch's samples of an operator with their numbers: every `step`-th, or the first if `step` is 0."""
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
@@ -98,7 +98,7 @@ def samples(entry: str, dtype: torch.dtype, step: int = 0) -> Iterator[tuple[int
         enumerate(table()[entry].sample_inputs("cpu", dtype, requires_grad=False)), 0, None if step else 1, step or None
     )
     while True:
-        # What happens to one sample must not change the next.
+        # A sample must not change the next one.
         try:
             item = next(found)
         except StopIteration:
@@ -111,10 +111,10 @@ def samples(entry: str, dtype: torch.dtype, step: int = 0) -> Iterator[tuple[int
 def judged(
     entry: str, number: int, sample: SampleInput, dtype: torch.dtype, by_example: bool = False
 ) -> Outcome | None:
-    """The outcome of one sample; None where PyTorch itself does not run it.
+    """Return the outcome of one sample, or None if PyTorch itself does not run it.
 
-    by_example: the module is read as users give it, with its tensors as examples and no option (dims are dynamic then
-    where that is possible), and not captured for the sizes of the sample.
+    by_example: read the module as users do, with its tensors as examples and no option, so that dims are dynamic if
+    possible; otherwise it is captured for the sizes of the sample.
     """
     module = Called(table()[entry].op, sample)
     try:
@@ -122,14 +122,14 @@ def judged(
             result = module(*(t.clone() for t in module.example))
             leaves, structure = pytree.tree_flatten(result)
             want = [_array(leaf) for leaf in leaves if leaf is not None]
-    except Exception:  # whatever PyTorch raises: this sample shows nothing
+    except Exception:  # any exception of PyTorch: this sample proves nothing
         return None
     if not want:
         return None
     if _is_sparse(module.example):
         return Outcome(entry, number, "gap", detail="sparse tensors have no equivalent in the graph")
     try:
-        # Paused as reading is: a generator of samples that is collected meanwhile would leave its mark in the capture.
+        # Garbage collection is paused, because a generator that is collected during the capture would appear in it.
         with inference(module), silent(), paused_garbage_collection():
             model, drawn = (_read_by_example if by_example else _captured)(module)
     except Unsupported as error:
@@ -143,7 +143,7 @@ def judged(
         return Outcome(entry, number, "error", detail=f"execution: {_line(error)}")
     fault = _fault(module, entry, sample, got, want, leaves, structure, drawn, dtype)
     if fault and judge == "onnxruntime" and any(t.isnan().any() for t in module.example):
-        # onnxruntime's ReduceMax, ArgMax and their like pass over NaN, ONNX's reference does not.
+        # onnxruntime's ReduceMax, ArgMax and similar operators ignore NaN, ONNX's reference does not.
         judge, got = "reference", _evaluated(model, module.example)
         fault = _fault(module, entry, sample, got, want, leaves, structure, drawn, dtype)
     verdict = "wrong" if fault else "random" if drawn else "pass"
@@ -151,13 +151,13 @@ def judged(
 
 
 def _captured(module: Called) -> tuple[ir.Model, bool]:
-    """The graph for the sizes of the sample, and whether its numbers are drawn."""
+    """Return the graph for the sizes of the sample, and whether its outputs are random."""
     program = export_program(module, tuple(module.example))
     return lower(program, Report("suite")), _is_random(program)
 
 
 def _read_by_example(module: Called) -> tuple[ir.Model, bool]:
-    # PyTorch's table seeds the generator inside of operators that draw, which a graph cannot do.
+    # PyTorch's table seeds the generator inside random operators, which a graph cannot do.
     from torch.testing._internal import common_methods_invocations as methods
 
     before, methods.wrapper_set_seed = methods.wrapper_set_seed, lambda op, *args, **kwargs: op(*args, **kwargs)
@@ -170,7 +170,7 @@ def _read_by_example(module: Called) -> tuple[ir.Model, bool]:
 
 
 def _is_undefined(module: Called) -> bool:
-    """Whether the operator leaves memory as it was; its name says so."""
+    """Return whether the operator returns uninitialized memory, according to its name."""
     return "empty" in getattr(module.function, "__name__", "")
 
 
@@ -185,7 +185,7 @@ def _fault(
     drawn: bool,
     dtype: torch.dtype,
 ) -> str:
-    """What is wrong with the outputs, or nothing."""
+    """Return the error of the outputs, or ""."""
     got = settled(entry, sample, got, want)
     numbers = [not isinstance(leaf, torch.Tensor) for leaf in leaves if leaf is not None]
     if len(got) == len(want):
@@ -199,10 +199,10 @@ def _fault(
 
 
 def _executed(model: ir.Model, tensors: list[torch.Tensor], drawn: bool) -> tuple[list[np.ndarray], str]:
-    """The outputs, and who computed them; where nobody can and they are random, zeros as the graph declares them."""
+    """Return the outputs and the runtime; for random outputs without a runtime, zeros of the declared shape."""
     feeds = {v.name: _array(t) for v, t in zip(model.graph.inputs, tensors, strict=True)}
     ends = (*model.graph.inputs, *model.graph.outputs)
-    # onnxruntime has hardly a kernel for bfloat16, and the opsets that it runs lack the types.
+    # onnxruntime has few kernels for bfloat16, and the opsets that it runs lack the type.
     lacking = any(v.dtype == ir.DataType.BFLOAT16 for v in ends)
     proto = ir.to_proto(model) if lacking else to_proto(model, Options())
     onnx.checker.check_model(proto, full_check=True)
@@ -227,7 +227,7 @@ def _evaluated(model: ir.Model, tensors: list[torch.Tensor]) -> list[np.ndarray]
 
 
 def _as_number(want: np.ndarray, got: np.ndarray) -> np.ndarray:
-    """Python's numbers have no width."""
+    """Return a Python number in the dtype of `got` if both are of one kind, because it has no width itself."""
     both = (want.dtype.kind, got.dtype.kind.replace("V", "f"))  # numpy has no kind for bfloat16
     return want.astype(got.dtype) if both[0] == both[1] else want
 
@@ -252,7 +252,7 @@ def _array(leaf: Any) -> np.ndarray:
 
 
 def _processed(arrays: list[np.ndarray], structure: Any, sample: SampleInput) -> Iterator[np.ndarray]:
-    """What PyTorch's own tests look at in a result: not the free signs of singular vectors, for instance."""
+    """Return the parts of a result that PyTorch's own tests compare, without arbitrary signs of singular vectors."""
     process = sample.output_process_fn_grad
     if getattr(process, "__qualname__", "").startswith("SampleInput."):
         yield from arrays
@@ -269,7 +269,7 @@ def _is_sparse(tensors: list[torch.Tensor]) -> bool:
 
 
 def _is_random(program: torch.export.ExportedProgram) -> bool:
-    """True if an operator draws numbers, or leaves them undefined."""
+    """Return whether an operator's results are random or undefined."""
     return any(
         (torch.Tag.nondeterministic_seeded in node.target.tags and not _draws_nothing(node))
         or node.target._schema.name.removeprefix("aten::").startswith(("empty", "new_empty"))
@@ -281,7 +281,7 @@ def _is_random(program: torch.export.ExportedProgram) -> bool:
 
 
 def _draws_nothing(node: torch.fx.Node) -> bool:
-    """Dropout and its like outside of training, or with a probability of 0."""
+    """Return whether the operator is a dropout outside of training, or one with a probability of 0."""
     names = [a.name for a in node.target._schema.arguments]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     training = next((given.get(n, False) for n in ("train", "training") if n in names), None)
@@ -294,7 +294,7 @@ def _draws_nothing(node: torch.fx.Node) -> bool:
 
 
 def _wider(module: Called, dtype: torch.dtype, sample: SampleInput) -> list[np.ndarray] | None:
-    """The source in float64; None where that is what it is in already, or PyTorch cannot."""
+    """Return the source's outputs in float64, or None if it is in float64 already or PyTorch fails."""
     if not dtype.is_floating_point or dtype == torch.float64:
         return None
     tensors = [t.double() if t.is_floating_point() else t for t in module.example]

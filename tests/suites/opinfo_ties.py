@@ -1,4 +1,4 @@
-"""Indices of equal elements, of which PyTorch may give any: they are judged by the elements that they point at."""
+"""Compare indices of equal elements, of which PyTorch may return any, by the elements that they point at."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import SampleInput
 
-# The operators whose documentation leaves open which of equal elements they point at, with the place of `dim` among
-# the arguments behind the input. A sort that is asked to be stable leaves nothing open.
+# Operators that may return the index of any of several equal elements, with the position of `dim` among the arguments
+# after the input. A stable sort may not.
 OPEN = {"topk": 1, "kthvalue": 1, "sort": 0, "argsort": 0, "median": 0, "nanmedian": 0, "mode": 0}
 
 
 def settled(entry: str, sample: SampleInput, got: list[np.ndarray], want: list[np.ndarray]) -> list[np.ndarray]:
-    """`got` with PyTorch's own indices in the place of those that point at the same elements, each at another one."""
+    """Return `got`, with indices replaced by PyTorch's where they point at equal, distinct elements."""
     place = 0 if entry == "argsort" else 1
     x = sample.input
     if entry not in OPEN or sample.kwargs.get("stable") or not len(got) == len(want) > place or x.dim() == 0:

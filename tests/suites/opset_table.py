@@ -1,9 +1,11 @@
-"""What each opset makes of each ONNX operator: `python tests/suites/opset_table.py --opsets 7 13 --only dft`.
+"""Write each ONNX operator at each opset, and run the result.
 
-Each official ONNX case is read and written for the opsets asked for, and what is written runs in onnxruntime, or in
-ONNX's reference evaluator where onnxruntime lacks a kernel. The outputs are held against those of the case, at the
-suite's own tolerances, with dtypes and shapes exact. Inputs that say how and not what (axes, shapes) are constants,
-as programs have them; `--dynamic` leaves them inputs. A case runs in a process of its own, which may crash.
+    python tests/suites/opset_table.py --opsets 7 13 --only dft
+
+Each official ONNX case is read and written for the opsets asked for. The result runs in onnxruntime, or in ONNX's
+reference evaluator if onnxruntime lacks a kernel. Outputs are compared with those of the case at the suite's own
+tolerances; dtypes and shapes must be equal. Inputs that are parameters (axes, shapes) become constants, as in real
+models; `--dynamic` keeps them as inputs. A case runs in a process of its own, which may crash.
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ from tests.suites.onnx_nodes import difference, flat
 from tests.support.onnx_support import read
 
 STATUSES = ("same", "other", "refused", "unrun", "wrong", "error")
-"""same: the operator stays; other: written in other operators; unrun: no runtime here has kernels for it."""
+"""same: the operator stays. other: it is written out. unrun: no runtime here has kernels for it."""
 
 SECONDS = 120
 
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one case at one opset."""
+    """The outcome of one case at one opset."""
 
     case: str
     operator: str
@@ -56,7 +58,7 @@ class Row:
 
 
 def measure(case: NodeCase, opsets: Sequence[int]) -> list[Row]:
-    """One row for each opset."""
+    """Return one row for each opset."""
     try:
         model = read(case.model)
     except Exception as error:
@@ -93,13 +95,13 @@ def _judged(case: NodeCase, proto: onnx.ModelProto, opset: int, kept: str) -> Ro
 
 
 def _rounding(wanted: Sequence[Any]) -> float:
-    """What rounding of float32 leaves of the largest number: sums that cancel to zero are answered by zero."""
+    """Return the float32 rounding error of the largest number, for sums that cancel to zero."""
     numbers = [np.abs(y[np.isfinite(y)]) for y in wanted if isinstance(y, np.ndarray) and y.dtype == np.float32]
     return 2.0**-20 * max((float(n.max()) for n in numbers if n.size), default=0.0)
 
 
 def answers(proto: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | str:
-    """The outputs by name, by onnxruntime or else ONNX's own reference; or why neither runs the model."""
+    """Return outputs by name from onnxruntime, else from ONNX's reference, or the reason why neither runs the model."""
     import onnxruntime
     from onnx.reference import ReferenceEvaluator
 
@@ -121,7 +123,7 @@ def answers(proto: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | s
 
 
 def run_cases(chosen: Sequence[NodeCase], opsets: Sequence[int]) -> list[Row]:
-    """The rows of all cases, each measured in a child process."""
+    """Return the rows of all cases, each measured in a child process."""
     rows: list[Row] = []
     context = multiprocessing.get_context("fork")
     for i, case in enumerate(chosen):
@@ -150,7 +152,7 @@ def _lost(case: NodeCase, opsets: Sequence[int], why: str) -> list[Row]:
 
 
 def table(rows: Sequence[Row], opsets: Sequence[int]) -> str:
-    """For each operator and opset how many cases are the same, other and refused; what else there is, by name."""
+    """Return the numbers of cases by operator, opset and outcome, and the names of all others."""
     lines = [f"{'operator (same/other/refused)':34}" + "".join(f"{n:>10}" for n in opsets)]
     for operator in sorted({r.operator for r in rows}):
         cells = []
@@ -170,8 +172,8 @@ def _count(rows: Sequence[Row], opset: int, status: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 0 if nothing is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the table; return 0 if nothing is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--opsets", type=int, nargs="+", default=list(range(OLDEST, NEWEST + 1)))
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--dynamic", action="store_true", help="axes, shapes and the like stay inputs")

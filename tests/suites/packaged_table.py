@@ -1,10 +1,12 @@
-"""Models that packages ship, to every target: `python tests/suites/packaged_table.py --targets keras --json out.jsonl`.
+"""Convert the models that packages ship to every target, and print a table.
 
-Each model is converted and verified by the command, in a process of its own; the table says what became of it:
-verified, refused (with the reason), inconclusive, or failed. What the file of rows holds already is not run again, so
-that a run goes on where it was stopped; `--again failed late` runs those anew. `--folder` holds packages that are
-unpacked already, each in a folder of the package's name; without it pip and npm download them (`packaged.downloaded`).
-Which models there are, and what is left out and why, is in `packaged_rows`.
+    python tests/suites/packaged_table.py --targets keras --json out.jsonl
+
+Each model is converted and verified by the command, in a process of its own. The outcome is verified, refused (with the
+reason), inconclusive or failed. Models whose outcome is in the file already are not run again, so an interrupted run
+continues; `--again failed late` runs those outcomes again. `--folder` has packages that are unpacked already, each in a
+folder of the package's name; otherwise pip and npm download them (`packaged.downloaded`). `packaged_rows` lists the
+models, and those that are left out with the reason.
 """
 
 from __future__ import annotations
@@ -40,15 +42,15 @@ TARGETS = {
     "tflite": ".tflite",
     "caffe2": "",
 }
-"""Formats, and what their files end in."""
+"""Formats, and the suffixes of their files."""
 
 STATUSES = {0: "verified", 3: "failed", 4: "refused", 7: "inconclusive"}
-"""By exit code; any other is a failure."""
+"""Outcomes by exit code; any other code is a failure."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one model to one target."""
+    """The outcome of one model and target."""
 
     package: str
     model: str
@@ -58,7 +60,7 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What a row is known by."""
+        """The key of a row."""
         return self.package, self.model, self.target
 
 
@@ -80,7 +82,7 @@ def measure(package: str, model: str, path: Path, target: str, seconds: float) -
 
 
 def unpacked(package: str, folder: Path | None, scratch: Path) -> Path | None:
-    """Where the files of a package are, or None where no registry is reached."""
+    """Return the folder of a package's files, or None if no registry is reachable."""
     name = re.sub(r"[^a-z0-9]+", "_", re.split(r"==|(?<=.)@(?=\d)", package.removeprefix("npm:"))[0].lower())
     root = None if folder is None else folder.resolve() / name.strip("_")
     if root is None or not root.exists():
@@ -96,7 +98,7 @@ def unpacked(package: str, folder: Path | None, scratch: Path) -> Path | None:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Counts by target and outcome, then what did not verify, by reason."""
+    """Return counts by target and outcome, then the models that did not verify, by reason."""
     statuses = ("verified", "refused", "inconclusive", "late", "failed")
     lines = [f"{'':12}" + "".join(f"{s:>14}" for s in statuses)]
     for target in TARGETS:
@@ -113,7 +115,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def kept(file: Path | None, again: Iterable[str], only: str) -> list[Row]:
-    """The rows in `file`, without those to be run again, which are taken out of it."""
+    """Return the rows in `file`; those to run again are removed from it."""
     if file is None or not file.exists():
         return []
     found = [Row(**json.loads(line)) for line in file.read_text().splitlines()]
@@ -123,8 +125,8 @@ def kept(file: Path | None, again: Iterable[str], only: str) -> list[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 0 if nothing failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the table; return 0 if nothing failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS))
     parser.add_argument("--only", default="", help="models whose package and path hold this")
     parser.add_argument("--folder", type=Path, help="unpacked packages")

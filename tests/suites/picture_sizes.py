@@ -1,10 +1,11 @@
-"""Forty networks for pictures, converted with dynamic height and width and run at ten sizes: no other numbers may come.
+"""Convert image networks with dynamic height and width, and run them at ten sizes: no wrong numbers may come out.
 
     python -m tests.suites.picture_sizes [NAME …]
 
 Each network is converted to ONNX as `x:float32[batch,3,h,w]`, and run at each of `SIZES` by PyTorch and by onnxruntime.
-A size is right, or the artefact refuses it; a network may be refused as a whole, with an `Unsupported`. Anything else
-is silent: other numbers or another shape without an error. The exit code is 1 if a network is silent.
+At each size the artefact must be right or raise an error; a network may also be refused as a whole, with an
+`Unsupported`. Anything else is silent: other numbers or another shape without an error. The exit code is 1 if a network
+is silent.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ TIMM = (
     "resnet18", "resnet26t", "mobilenetv2_100", "mobilenetv3_small_100", "efficientnet_b0", "tf_efficientnet_lite0",
     "fbnetc_100", "mixnet_s", "mnasnet_small", "ghostnet_050", "lcnet_050", "tinynet_e",
     "regnetx_002", "regnety_002", "convnext_atto", "repvgg_a0", "hardcorenas_a", "semnasnet_075", "edgenext_xx_small",
-    "resnest14d",
+    "resnest14d", "tf_efficientnet_b0", "tf_mobilenetv3_small_100", "tf_mixnet_s",
 )  # fmt: skip
-"""Networks of timm that take any size. The one of TensorFlow pads by the size, and its capture takes minutes."""
+"""Networks of timm that accept any size; the padding of TensorFlow's, `tf_…`, depends on the size."""
 
 
 def conv(before: int, after: int, kernel: int = 3, **rest: int) -> nn.Sequential:
@@ -43,7 +44,7 @@ def conv(before: int, after: int, kernel: int = 3, **rest: int) -> nn.Sequential
 
 
 class UNet(nn.Module):
-    """Two levels down and up; what comes up is brought to the size of what goes across as `how` says."""
+    """A U-Net of two levels; `how` selects how the decoder's maps get the size of the encoder's."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -106,7 +107,7 @@ class PooledPyramid(nn.Module):
 
 
 class Atrous(nn.Module):
-    """DeepLab's dilated convolutions beside a global average, enlarged to the picture."""
+    """DeepLab's dilated convolutions next to a global average, enlarged to the size of the image."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +122,7 @@ class Atrous(nn.Module):
 
 
 class Patches(nn.Module):
-    """A vision transformer: patches with an embedding of places that is resized to the picture, and attention."""
+    """A vision transformer: patches with position embeddings that are resized to the image, and attention."""
 
     def __init__(self, window: int = 0, pad: bool = True) -> None:
         super().__init__()
@@ -146,7 +147,7 @@ class Patches(nn.Module):
 
 
 class Excited(nn.Module):
-    """Channels weighed by their means, and places by mean and largest channel (CBAM)."""
+    """Channels weighted by their means, and positions weighted by mean and largest channel (CBAM)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +161,7 @@ class Excited(nn.Module):
 
 
 class Detector(nn.Module):
-    """A grid of anchors computed from the size of the map; boxes in pixels."""
+    """A grid of anchors computed from the size of the map, and boxes in pixels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,7 +179,7 @@ class Detector(nn.Module):
 
 
 class Function(nn.Module):
-    """A stem of convolutions, and a function of picture and map."""
+    """A stem of convolutions, and a function of image and map."""
 
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -189,27 +190,29 @@ class Function(nn.Module):
 
 
 def sampled(x: Tensor, y: Tensor) -> Tensor:
-    """Return the map sampled where its own channels point, on a grid of its size."""
+    """Return the map sampled at the points that its own channels give, on a grid of its size."""
     grid = F.affine_grid(torch.eye(2, 3).expand(len(y), 2, 3), list(y.shape), align_corners=False)
     return F.grid_sample(y, grid + y[:, :2].permute(0, 2, 3, 1).tanh() * 0.1, align_corners=False)
 
 
 def correlated(x: Tensor, y: Tensor) -> Tensor:
-    """Return products of the map with itself, moved by up to two places each way (a correlation of optical flow)."""
+    """Return products of the map with itself, shifted by up to two positions each way (a correlation of optical
+    flow).
+    """
     padded, (h, w) = F.pad(y, (2, 2, 2, 2)), y.shape[2:]
     moved = [(y * padded[:, :, i : i + h, j : j + w]).mean(1) for i in range(5) for j in range(5)]
     return torch.stack(moved, 1)
 
 
 def self_attention(x: Tensor, y: Tensor) -> Tensor:
-    """Return a non-local block: each place of a pooled map attends to all others."""
+    """Return a non-local block: each position of a pooled map attends to all others."""
     y = F.avg_pool2d(y, 4, ceil_mode=True, count_include_pad=False)
     flat = y.flatten(2)
     return (flat @ (flat.mT @ flat / 4).softmax(-1)).view(y.shape)
 
 
 def shuffled(x: Tensor, y: Tensor) -> Tensor:
-    """Return a picture of twice the size of the map, added to the enlarged source (super resolution)."""
+    """Return an image of twice the size of the map, added to the enlarged source (super resolution)."""
     up = F.pixel_shuffle(y, 2)
     return up.sum(1, keepdim=True) + F.interpolate(x, up.shape[2:], mode="bicubic")
 
@@ -238,7 +241,7 @@ OWN: dict[str, Callable[[], nn.Module]] = {
     ),
     "unfolded": lambda: Function(lambda x, y: F.unfold(y, 3, padding=1, stride=2).mean(1)),
 }
-"""Networks by hand; each takes its sizes from the picture in another way."""
+"""Handwritten networks; each derives sizes from the picture in another way."""
 
 
 def made(name: str) -> nn.Module:
@@ -249,7 +252,7 @@ def made(name: str) -> nn.Module:
 
 @dataclass
 class Outcome:
-    """How many sizes are right, how many the artefact refuses, and which are silent; why where all are refused."""
+    """The numbers of right and refused sizes, the silent sizes, and the reason if all are refused."""
 
     right: int = 0
     refused: int = 0
@@ -258,7 +261,7 @@ class Outcome:
 
 
 def outcome(name: str) -> Outcome:
-    """Convert a network and run it at all sizes that its forward takes."""
+    """Convert a network and run it at all sizes that its forward accepts."""
     module = made(name)
     try:
         proto = convert.to_onnx(module, "x:float32[batch,3,h,w]", verify=False)
@@ -274,7 +277,7 @@ def outcome(name: str) -> Outcome:
             with torch.no_grad():
                 want = module(x).numpy()
         except Exception:
-            continue  # nothing is asked of what forward does not take
+            continue  # sizes that forward rejects are skipped
         try:
             (got,) = session.run(None, {"x": x.numpy()})
         except Exception:
@@ -295,7 +298,7 @@ def _agree(got: np.ndarray, want: np.ndarray) -> bool:
 
 
 def main() -> int:
-    """Print a row for each network, and return 1 where one is silent."""
+    """Print a row for each network; return 1 if one is silent."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="of networks; all where none is given")
     names = parser.parse_args().names or [*OWN, *TIMM]

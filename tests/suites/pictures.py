@@ -1,9 +1,9 @@
-"""Pictures of the pages and of the terminal, to be looked at.
+"""Take screenshots of the pages and of the terminal, to look at.
 
     python -m tests.suites.pictures DIR       pages as HTML and PNG (Chromium), the terminal as SVG and PNG
 
-A conversion, a verification that fails, a model with its graph, a batch with a failure and the page of one of its
-models; then what a terminal shows of a conversion, of a FAIL and of an error. All from `fixtures/`.
+The pages are a conversion, a verification that fails, a model with its graph, a batch with a failure, and a page of one
+of its models. The terminal shows a conversion, a FAIL and an error. All models are from `fixtures/`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PAGES = {
     "batch": ("batch", "zoo", "--to", "onnx", "--to", "tf", "-o", "converted", "--report", "batch.html"),
     "missing": ("missing.pt", "--to", "tf"),
 }
-"""Commands, the folder of the pictures being the current one; each is a picture of the terminal."""
+"""Commands that run in the folder of the pictures; each gives a screenshot of the terminal."""
 
 
 def prepare(folder: Path) -> None:
-    """The models of the commands: fixtures, one of them with a wrong weight, a zoo with a broken file."""
+    """Prepare the models: fixtures, one of them with a wrong weight, and a zoo with a broken file."""
     (folder / "zoo").mkdir(parents=True, exist_ok=True)
     for name in ("mnist_cnn.pt", "mnist_cnn.onnx", "super_resolution.onnx"):
         shutil.copy(ROOT / "fixtures" / name, folder / name)
@@ -50,7 +50,7 @@ def prepare(folder: Path) -> None:
 
 
 def draw_terminal(name: str, words: tuple[str, ...], folder: Path) -> None:
-    """Run a command and draw what it prints, stderr too, on a terminal of 110 columns."""
+    """Run a command and draw its output, with stderr, on a terminal of 110 columns."""
     command = [sys.executable, "-m", "convert", *words]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     console = Console(record=True, width=110, file=io.StringIO())
@@ -58,9 +58,10 @@ def draw_terminal(name: str, words: tuple[str, ...], folder: Path) -> None:
     console.save_svg(str(folder / f"terminal-{name}.svg"), title="convert")
 
 
-def draw_page(page: Path, size: str) -> None:
-    """What a browser shows of a page, as a PNG beside it."""
-    browse(page, page.parent / "profile", f"--window-size={size}", f"--screenshot={page.with_suffix('.png')}")
+def draw_page(page: Path, size: str, what: str = "") -> None:
+    """Write a screenshot of a page as a PNG beside it. what: the suffix of its name."""
+    picture = page.with_name(f"{page.stem}{what}.png")
+    browse(page, page.parent / "profile", f"--window-size={size}", f"--screenshot={picture}")
 
 
 def main() -> None:
@@ -75,7 +76,8 @@ def main() -> None:
         draw_terminal(name, words, folder)
         draw_page(folder / f"terminal-{name}.svg", "1400,900")
     for page in [*folder.glob("*.html"), *(folder / "batch.pages").glob("*.html")]:
-        draw_page(page, "1100,1600")
+        draw_page(page, "1100,2800")
+        draw_page(page, "500,3600", "-phone")
     print("\n".join(str(path) for path in sorted(folder.rglob("*.png"))))
 
 

@@ -1,13 +1,13 @@
-"""The verifier's own score: defects planted in networks, and clean pairs, judged by our method and by fixed bounds.
+"""Score the verifier on planted defects and on clean pairs, judged by our method and by fixed bounds.
 
     python tests/suites/planted.py [--only NETWORK] [--targets torchscript,onnx,tf,keras,tflite,caffe2] [--json]
                                    [--readers NAME …]
 
-Each network is converted from PyTorch to ONNX, each defect planted in the file, and the pair judged on three sets of
-inputs. A defect that changes nothing (by 1e-12 of the output in float64) is an equivalent, not a miss. Clean pairs are
-the conversions to every target that runs here, and PyTorch's own TorchScript of the network. For each method: false
-alarms among clean pairs, misses among defects. The errors of `planted_readers.py` are planted in the readers, whose
-graph is then converted and judged against the source that was read.
+Each network is converted from PyTorch to ONNX, each defect is planted in the file, and the pair is judged on three sets
+of inputs. A defect that changes the output by less than 1e-12 in float64 is equivalent, not a miss. Clean pairs are the
+conversions to every target that runs here, and PyTorch's own TorchScript of the network. For each method the table has
+false alarms among clean pairs and misses among defects. The errors of `planted_readers.py` are planted in the
+frontends, whose graph is then converted and judged against the source.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ METHODS = ("ours", "atol 1e-5", "rtol 1e-3 atol 1e-5", "cosine 0.999", "psnr 40 
 
 @dataclass
 class Pair:
-    """A network with its inputs, the outputs of the source in both precisions and of the graph in float64."""
+    """A network with its inputs, the source's outputs in both precisions, and the graph's in float64."""
 
     name: str
     source: Any
@@ -55,13 +55,13 @@ class Pair:
 
 
 def prepare(name: str, folder: Path) -> Pair:
-    """Convert the network to an ONNX file and run everything but the target."""
+    """Convert the network to an ONNX file and run all sides except the target."""
     import convert
     from convert import api, plugin
-    from convert.options import Options, parse_input
+    from convert.outcome.report import Report
     from convert.parity.inputs import feeds as inputs
     from convert.parity.inputs.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
-    from convert.report import Report
+    from convert.request.options import Options, parse_input
 
     module, spec = build(name), NETWORKS[name][1]
     options = Options(inputs=(parse_input(spec),))
@@ -77,10 +77,10 @@ def prepare(name: str, folder: Path) -> Pair:
 
 
 def without_target(source: Any, options: Any, graph: Any, feeds: Sequence[Any]) -> tuple[dict[str, Outputs], Outputs]:
-    """The source in both precisions and the graph in float64, in this process."""
+    """Run the source in both precisions and the graph in float64, in this process."""
     from convert import plugin
-    from convert.options import Options
-    from convert.source import Source
+    from convert.request.options import Options
+    from convert.request.source import Source
 
     arrays = [f.arrays for f in feeds]
     runner = plugin.runner_for(source.kind)
@@ -93,11 +93,11 @@ def without_target(source: Any, options: Any, graph: Any, feeds: Sequence[Any]) 
 
 
 def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
-    """By method, whether the target is accepted; one that does not run is accepted by nobody."""
+    """Return by method whether the target is accepted; no method accepts a target that does not run."""
     from convert.errors import ConvertError
     from convert.parity.evidence import RunOutputs
     from convert.parity.verify import _narrowed_outputs, _placed_weights, _storage_format
-    from convert.source import Source
+    from convert.request.source import Source
 
     try:
         target = run_target(kind, path, pair.feeds)
@@ -125,7 +125,7 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
 
 
 def concluded(graph: Any, feeds: Sequence[Any], runs: Any) -> Any:
-    """The verdict as `convert.parity.verify` comes to it."""
+    """Return the verdict of `convert.parity.verify`."""
     from convert.parity.explain.rounding import Estimates
     from convert.parity.judge import Evidence, judge, without_foreign_float64
     from convert.parity.method import VerifyMethod
@@ -147,7 +147,7 @@ def _close(method: str, a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def clean(pair: Pair, target: str, folder: Path) -> tuple[str, Path] | str:
-    """The kind and path of the network in a target format as it should be, or why there is none."""
+    """Return kind and path of the network correctly converted to a target format, or the reason why that fails."""
     import torch
 
     import convert
@@ -173,7 +173,7 @@ def clean(pair: Pair, target: str, folder: Path) -> tuple[str, Path] | str:
 
 
 def plant(pair: Pair, name: str, folder: Path) -> Path | None:
-    """A copy of the file with the defect, or None where the network has no place for it."""
+    """Return a copy of the file with the defect, or None if the network has no place for it."""
     import onnx
 
     model = copy.deepcopy(onnx.load(pair.file))
@@ -185,14 +185,14 @@ def plant(pair: Pair, name: str, folder: Path) -> Path | None:
 
 
 def run_target(kind: str, path: Path, feeds: Sequence[Any]) -> Outputs:
-    """The outputs of an artefact in its own runtime. Raises `ConvertError` where it does not run.
+    """Return the outputs of an artefact in its own runtime, or raise `ConvertError` if it does not run.
 
-    ONNX Runtime runs in this process, because most targets are its, and the others in processes of their own.
+    ONNX Runtime runs in this process, because most targets are ONNX files, and the others in processes of their own.
     """
     from convert import plugin
-    from convert.options import Options
-    from convert.runners.process import execute
-    from convert.source import Source
+    from convert.processes.process import execute
+    from convert.request.options import Options
+    from convert.request.source import Source
 
     source, arrays = Source(kind, path), [f.arrays for f in feeds]
     runner = plugin.runner_for(kind)
@@ -205,15 +205,15 @@ def run_target(kind: str, path: Path, feeds: Sequence[Any]) -> Outputs:
 
 
 def score_reader(name: str) -> list[dict[str, Any]]:
-    """Rows {network, what, planted, accepted by method} of a source read as it should be, and with each error."""
+    """Return rows {network, what, planted, accepted by method} of a source read correctly, and with each error."""
     from convert import api, plugin
     from convert.errors import ConvertError, Unsupported
-    from convert.options import Options, parse_input
+    from convert.outcome.report import Report
     from convert.parity.compare.outputs import float64_error
     from convert.parity.evidence import RunOutputs
     from convert.parity.inputs import feeds as inputs
-    from convert.report import Report
-    from convert.source import Source
+    from convert.request.options import Options, parse_input
+    from convert.request.source import Source
 
     make, spec, errors = planted_readers.READERS[planted_readers.ONLY_FLOAT32.get(name, name)]
     executor = plugin.runners()["onnx"]
@@ -261,7 +261,7 @@ def score_reader(name: str) -> list[dict[str, Any]]:
                 continue
             try:
                 found = _in_float64(executor, wrong, feeds)
-            except ConvertError as failed:  # a graph that does not run where its source does is the frontend's fault
+            except ConvertError as failed:  # if the graph does not run and its source does, the frontend is at fault
                 rows.append({"network": name, "what": what, "planted": True, "accepted": {"ours": False},
                              "status": "FAIL", "reason": failed.message})  # fmt: skip
                 continue
@@ -272,8 +272,8 @@ def score_reader(name: str) -> list[dict[str, Any]]:
 
 
 def _in_float64(executor: Any, graph: Any, feeds: Sequence[Any]) -> Outputs:
-    from convert.options import Options
-    from convert.source import Source
+    from convert.request.options import Options
+    from convert.request.source import Source
 
     source = Source("onnx-object", model=graph)
     found: Outputs = executor.run(source, [f.arrays for f in feeds], precision="float64", options=Options())
@@ -281,7 +281,7 @@ def _in_float64(executor: Any, graph: Any, feeds: Sequence[Any]) -> Outputs:
 
 
 def main() -> None:
-    """Print the table; with --json one line for each pair before it. Exit code 1 for a false alarm or miss of ours."""
+    """Print the table, with --json after a line for each pair; return 1 after a false alarm or miss of our method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=NETWORKS, action="append")
     parser.add_argument("--targets", default=",".join(TARGETS))
@@ -305,7 +305,7 @@ def main() -> None:
 
 
 def score_readers(names: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of each source, with a line for each in a table."""
+    """Return the rows of each source, and print a line of the table for each."""
     from convert.parity.verify import unavailable_reason
 
     rows: list[dict[str, Any]] = []
@@ -326,10 +326,10 @@ def score_readers(names: Sequence[str]) -> list[dict[str, Any]]:
 
 @contextmanager
 def warm() -> Iterator[None]:
-    """Models run in forks of one process that has imported the frameworks, as in a batch: it is most of the time."""
+    """Run models in forks of one process that has imported the frameworks, because imports take most of the time."""
     from convert.batch.fork_server_pool import fork_server_socket
-    from convert.runners.fork_client import ADDRESS
-    from convert.runners.marks import MARK, new_mark
+    from convert.processes.fork_client import ADDRESS
+    from convert.processes.marks import MARK, new_mark
 
     kinds = ("onnx", "torchscript", "savedmodel", "keras")
     with fork_server_socket(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address:
@@ -341,7 +341,7 @@ def warm() -> Iterator[None]:
 
 
 def score(networks: Sequence[str], targets: Sequence[str], talk: bool = False) -> list[dict[str, Any]]:
-    """Rows {network, what, planted, accepted by method} of all clean pairs and planted defects."""
+    """Return rows {network, what, planted, accepted by method} of all clean pairs and planted defects."""
     rows: list[dict[str, Any]] = []
 
     def add(**row: Any) -> None:

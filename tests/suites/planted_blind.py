@@ -1,12 +1,14 @@
-"""Defects where drawn inputs seldom look: a changed row, a clamp, a window, a branch; how many get a PASS?
+"""Count the defects that get a PASS because random inputs seldom reach them: a changed row, a clamp, a window, a
+branch.
 
     python tests/suites/planted_blind.py [--only CLASS …] [--targets onnx,tf,torch] [--out rows.jsonl]
 
 Each row is a source, a target with one defect, and the verdict of `convert.verify` on the two files with default
-settings. The defect is planted in the ONNX file of the source; for other formats that file is converted, unverified.
-Beside each defect stands the clean pair. A line for each row that is not as it should be (a defect that passes, a clean
-pair that does not), then the counts by class. The exit code is 1 where more than one defect in twenty passes, or a
-clean pair fails.
+settings. The defect is planted in the ONNX file of the source; for other formats that file is converted without
+verification. Each defect has a clean pair beside it.
+
+A line is printed for each defect that passes and each clean pair that does not, then the counts by class. The exit code
+is 1 if more than one defect in twenty passes, or if a clean pair fails.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ Build = Callable[[Graph, Any], None]
 
 @dataclass(frozen=True)
 class Row:
-    """A defect: its class and name, and what builds the source (None) and the target (the defect's parameter)."""
+    """A defect: its class, name, and a function that builds the source (from None) or the target (from a parameter)."""
 
     kind: str
     name: str
@@ -58,7 +60,7 @@ def _positions(g: Graph, x: ir.Value, axis: int = 1) -> ir.Value:
 
 
 def text_classifier(g: Graph, row: int | None) -> None:
-    """An embedding of 20,000 rows, a mean, a dense layer; a row is changed."""
+    """Return an embedding of 20,000 rows, a mean and a dense layer; the defect changes a row."""
     table = rng_of(20_000, 16)
     if row is not None:
         table[row] = -table[row]
@@ -67,7 +69,7 @@ def text_classifier(g: Graph, row: int | None) -> None:
 
 
 def positions_table(g: Graph, row: int | None) -> None:
-    """Token embeddings plus a table of 2,048 positions; a row is changed."""
+    """Return token embeddings plus a table of 2,048 positions; the defect changes a row."""
     table = rng_of(2048, 16, seed=2)
     if row is not None:
         table[row] *= 3
@@ -77,7 +79,7 @@ def positions_table(g: Graph, row: int | None) -> None:
 
 
 def class_labels(g: Graph, place: int | None) -> None:
-    """The label of the largest of 1,000 scores, from a table of integers; one is changed."""
+    """Return the label of the largest of 1,000 scores, from a table of integers; the defect changes one label."""
     labels = np.arange(1000, 2000)
     if place is not None:
         labels[place] = 7
@@ -88,7 +90,7 @@ def class_labels(g: Graph, place: int | None) -> None:
 
 
 def codebook(g: Graph, code: int | None) -> None:
-    """Codes looked up in a table of 4,096 rows and projected; a code is changed by a thousandth part."""
+    """Return codes looked up in a table of 4,096 rows and projected; the defect changes a code by a thousandth."""
     table = rng_of(4096, 8, seed=4)
     if code is not None:
         table[code] += 0.5
@@ -100,7 +102,7 @@ def codebook(g: Graph, code: int | None) -> None:
 
 
 def clamped_steps(g: Graph, most: int | None) -> None:
-    """Sines of time steps; steps are clamped."""
+    """Return sines of time steps; the defect clamps the steps."""
     t = g.input("t", I64, ["n"])
     t = t if most is None else g.Min(t, np.int64(most))
     angles = g.Mul(g.Unsqueeze(g.Cast(t, to=F32), [1]), np.exp(-np.arange(8)).astype(np.float32))
@@ -108,14 +110,14 @@ def clamped_steps(g: Graph, most: int | None) -> None:
 
 
 def clamped_pixels(g: Graph, most: float | None) -> None:
-    """A convolution of pixels; they are clamped."""
+    """Return a convolution of pixels; the defect clamps them."""
     x = g.input("x", F32, ["n", 3, "h", "w"])
     x = x if most is None else g.Min(x, np.float32(most))
     g.output(g.ReduceMean(g.Relu(g.Conv(x, rng_of(8, 3, 3, 3))), [2, 3], keepdims=0), "y")
 
 
 def clamped_places(g: Graph, most: int | None) -> None:
-    """Embeddings of tokens and of places; places are clamped."""
+    """Return embeddings of tokens and positions; the defect clamps the positions."""
     ids = g.input("ids", I64, ["n", "t"])
     places = _positions(g, ids)
     places = places if most is None else g.Min(places, np.int64(most))
@@ -124,7 +126,7 @@ def clamped_places(g: Graph, most: int | None) -> None:
 
 
 def threshold(g: Graph, at: float | None) -> None:
-    """A dense layer; one more where a sum of the inputs is beyond a threshold."""
+    """Return a dense layer; the defect adds 1 if a sum of the inputs is above a threshold."""
     x = g.input("x", F32, ["n", 8])
     y = g.MatMul(x, rng_of(8, 8))
     if at is not None:
@@ -133,7 +135,7 @@ def threshold(g: Graph, at: float | None) -> None:
 
 
 def padding_token(g: Graph, token: int | None) -> None:
-    """Embeddings; a token counts as padding."""
+    """Return embeddings; the defect treats a token as padding."""
     ids = g.input("ids", I64, ["n", "t"])
     y = g.Gather(rng_of(3000, 8), ids)
     if token is not None:
@@ -145,7 +147,7 @@ def padding_token(g: Graph, token: int | None) -> None:
 
 
 def zeros_from(g: Graph, step: int | None) -> None:
-    """An LSTM; its outputs are zero from a step on."""
+    """Return an LSTM; the defect sets its outputs to zero from a step on."""
     x = g.input("x", F32, ["t", "n", 8])
     y = g.LSTM(x, rng_of(1, 32, 8), rng_of(1, 32, 8), hidden_size=8, outputs=3)[0]
     y = g.Squeeze(y, [1])
@@ -156,7 +158,7 @@ def zeros_from(g: Graph, step: int | None) -> None:
 
 
 def attention_window(g: Graph, window: int | None) -> None:
-    """Causal attention of one head; it sees the last steps alone."""
+    """Return causal attention of one head; the defect limits it to the last steps."""
     x = g.input("x", F32, ["n", "t", 8])
     q, k, v = (g.MatMul(x, rng_of(8, 8, seed=s) / 3) for s in range(3))
     steps = _positions(g, x)
@@ -169,14 +171,14 @@ def attention_window(g: Graph, window: int | None) -> None:
 
 
 def cut_sequence(g: Graph, end: int | None) -> None:
-    """A sum along a sequence; what comes behind an end is left out."""
+    """Return a sum along a sequence; the defect leaves out everything after a position."""
     x = g.input("x", F32, ["n", "t", 8])
     kept = x if end is None else g.Slice(x, np.array([0]), np.array([end]), np.array([1]))
     g.output(g.MatMul(g.ReduceSum(kept, [1], keepdims=0), rng_of(8, 4)), "y")
 
 
 def clamped_tokens(g: Graph, most: int | None) -> None:
-    """Embeddings of 3,000 tokens; tokens are clamped."""
+    """Return embeddings of 3,000 tokens; the defect clamps the tokens."""
     ids = g.input("ids", I64, ["n", "t"])
     ids = ids if most is None else g.Min(ids, np.int64(most))
     g.output(g.Gather(rng_of(3000, 8), ids), "y")
@@ -186,7 +188,7 @@ def clamped_tokens(g: Graph, most: int | None) -> None:
 
 
 def trees(g: Graph, leaf: int | None) -> None:
-    """64 trees of depth 1 over 8 features; a leaf is changed."""
+    """Return 64 trees of depth 1 on 8 features; the defect changes a leaf."""
     count = 64
     features = np.arange(count) % 8
     values = rng_of(count, seed=6)
@@ -210,7 +212,7 @@ def trees(g: Graph, leaf: int | None) -> None:
 
 
 def words(g: Graph, place: int | None) -> None:
-    """500 numbers to words; a word is changed."""
+    """Return 500 words looked up by number; the defect changes a word."""
     names = [f"class {k}" for k in range(500)]
     if place is not None:
         names[place] = "other"
@@ -223,7 +225,7 @@ def words(g: Graph, place: int | None) -> None:
 
 
 def instance_norm(g: Graph, cancels: bool | None) -> None:
-    """A normalization over pixels; its variance is taken as E[x²] − E[x]²."""
+    """Return a normalization over pixels; the defect computes its variance as E[x²] − E[x]²."""
     x = g.input("x", F32, ["n", 4, "h", "w"])
     mean = g.ReduceMean(x, [2, 3], keepdims=1)
     away = g.Sub(x, mean)
@@ -235,13 +237,21 @@ def instance_norm(g: Graph, cancels: bool | None) -> None:
 
 
 def small_logarithm(g: Graph, epsilon: float | None) -> None:
-    """The logarithm of a square and a small number; the number is another."""
+    """Return the logarithm of a square plus a small number; the defect changes that number."""
     x = g.input("x", F32, ["n", 8])
     g.output(g.Log(g.Add(g.Mul(x, x), np.float32(1e-6 if epsilon is None else epsilon))), "y")
 
 
+def layer_norm(g: Graph, epsilon: float | None) -> None:
+    """Return a normalization over channels after a dense layer; the defect changes the epsilon."""
+    x = g.input("x", F32, ["n", 16])
+    hidden = g.Mul(g.MatMul(x, rng_of(16, 16)), np.float32(30.0))
+    own = 1e-9 if epsilon is None else epsilon
+    g.output(g.LayerNormalization(hidden, np.ones(16, np.float32), axis=-1, epsilon=own), "y")
+
+
 def bright_pictures(g: Graph, at: float | None) -> None:
-    """A convolution; pictures whose mean is beyond a limit are scaled."""
+    """Return a convolution; the defect scales images whose mean is above a limit."""
     x = g.input("x", F32, ["n", 3, "h", "w"])
     y = g.Conv(x, rng_of(4, 3, 3, 3))
     if at is not None:
@@ -251,7 +261,9 @@ def bright_pictures(g: Graph, at: float | None) -> None:
 
 
 def halves(g: Graph, factor: float | None) -> None:
-    """Numbers rounded to a grid of quarters; halves of a step of the factor's grid go up instead of to even ones."""
+    """Return numbers rounded to a grid of quarters; the defect rounds ties on the factor's grid up instead of to
+    even.
+    """
     x = g.input("x", F32, ["n", 8])
     wide = g.Mul(x, np.float32(4.0))
     if factor is None:
@@ -262,7 +274,7 @@ def halves(g: Graph, factor: float | None) -> None:
 
 
 def many_rows(g: Graph, most: int | None) -> None:
-    """A dense layer; rows behind a number of them are zero."""
+    """Return a dense layer; the defect sets all rows after a number of them to zero."""
     x = g.input("x", F32, ["n", 8])
     y = g.MatMul(x, rng_of(8, 8))
     if most is not None:
@@ -288,6 +300,7 @@ ROWS = [
     *(Row("length", f"cut at {k}", cut_sequence, k) for k in (20, 70, 150, 200, 300, 1000)),
     Row("lost digits", "variance", instance_norm, True),
     *(Row("lost digits", f"log with {k:g}", small_logarithm, k) for k in (1e-5, 2e-6, 1e-8, 1e-4)),
+    *(Row("lost digits", f"an epsilon of {k:g}", layer_norm, k) for k in (1e-12, 1e-7, 1e-6)),
     *(Row("condition", f"mean over {k:g}", bright_pictures, k) for k in (0.7, 1.5, 2.0, 10.0, 100.0, 500.0)),
     *(Row("condition", f"a half behind a factor of {k:g}", halves, k) for k in (1.0, 4.0, 10.0, 100.0, 0.5)),
     *(Row("condition", f"more than {k} rows", many_rows, k) for k in (4, 10, 40, 100, 200, 300)),

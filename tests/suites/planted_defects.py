@@ -1,4 +1,4 @@
-"""Defects to plant in an ONNX file: each a function that changes the first place where it can, or says that none is."""
+"""Defects to plant in an ONNX file: functions that change the first place where they apply, or report none."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def transposed_weight(model: onnx.ModelProto) -> bool:
 
 
 def dropped_bias(model: onnx.ModelProto) -> bool:
-    """A layer's bias is gone."""
+    """A layer's bias is missing."""
     for node in _nodes(model, "Conv", "Gemm", "ConvTranspose"):
         if len(node.input) > 2 and node.input[2]:
             return _change(model, node.input[2], np.zeros_like)
@@ -111,7 +111,7 @@ def epsilon(model: onnx.ModelProto) -> bool:
 
 
 def pad_off_by_one(model: onnx.ModelProto) -> bool:
-    """A padded convolution looks one row higher."""
+    """A padded convolution starts one row higher."""
     for node in _nodes(model, "Conv", "MaxPool", "AveragePool"):
         pads = _attribute(node, "pads")
         if pads is not None and any(pads.ints):
@@ -246,7 +246,7 @@ def quantization_scale(model: onnx.ModelProto) -> bool:
 
 
 def zero_point(model: onnx.ModelProto) -> bool:
-    """A zero point is off by one on the way back."""
+    """A zero point is off by one in DequantizeLinear."""
     for node in _nodes(model, "DequantizeLinear"):
         tensor = _weight(model, node.input[2]) if len(node.input) > 2 else None
         if tensor is not None:
@@ -271,7 +271,7 @@ def nan(model: onnx.ModelProto) -> bool:
 
 
 def missing_output(model: onnx.ModelProto) -> bool:
-    """An output is not there."""
+    """An output is missing."""
     if len(model.graph.output) < 2:
         return False
     del model.graph.output[-1]
@@ -279,7 +279,7 @@ def missing_output(model: onnx.ModelProto) -> bool:
 
 
 def first_of_batch(model: onnx.ModelProto) -> bool:
-    """Every item of the batch gives the answer of the first: right for a batch of one."""
+    """Every item of the batch gets the result of the first; a batch of one is right."""
     output = model.graph.output[0]
     producer = next(n for n in model.graph.node if output.name in n.output)
     place = list(producer.output).index(output.name)
@@ -309,19 +309,19 @@ def _last_weight(model: onnx.ModelProto, factor: float) -> bool:
 
 
 def larger_weight(model: onnx.ModelProto) -> bool:
-    """The last weight is a hundredth larger."""
+    """The last weight is larger by one per cent."""
     return _last_weight(model, 1.01)
 
 
 def narrow_constant(model: onnx.ModelProto) -> bool:
-    """The last weight is off by 3 in 1,000, and beside it there is a bfloat16 that nothing reads."""
+    """The last weight is off by 3 in 1,000, and the model also contains a bfloat16 constant that nothing reads."""
     unused = helper.make_tensor("unused", onnx.TensorProto.BFLOAT16, [1], [1.0])
     model.graph.initializer.append(unused)
     return _last_weight(model, 1.003)
 
 
 def last_of_equal(model: onnx.ModelProto) -> bool:
-    """Of equal numbers the last is taken for the largest."""
+    """ArgMax picks the last of equal numbers."""
     for node in _nodes(model, "ArgMax", "ArgMin"):
         _set(node, "select_last_index", 1)
         return True
@@ -339,7 +339,7 @@ def twice_as_large(model: onnx.ModelProto) -> bool:
 
 
 def other_token(model: onnx.ModelProto) -> bool:
-    """Another integer is taken for the one that something is compared with."""
+    """An integer that a value is compared with is replaced."""
     for node in _nodes(model, "Equal"):
         for name in node.input:
             tensor = _weight(model, name)
@@ -370,12 +370,12 @@ DEFECTS: dict[str, Defect] = {
 
 
 def is_equivalent(clean: Path, planted: Path, feeds: Sequence[Any]) -> bool:
-    """Whether the planted file computes the same as the clean one in float64, in its smaller elements too."""
+    """Return whether the planted file computes the same as the clean one in float64, small elements included."""
     from convert.errors import ConvertError
-    from convert.options import Options
     from convert.parity.magnitudes import smaller_parts
-    from convert.runners import onnx as runner
-    from convert.source import Source
+    from convert.request.options import Options
+    from convert.request.source import Source
+    from convert.runtimes import onnx as runner
 
     arrays = [f.arrays for f in feeds]
     try:

@@ -1,8 +1,8 @@
-"""The verdict on narrow numbers: each network in each form, as it should be and with defects.
+"""Score the verdict on narrow dtypes: each network in each form, as it should be and with defects.
 
     python tests/suites/planted_narrow.py [--only NETWORK] [--forms FORM,FORM]
 
-One line for each pair. Exit code 1 for a false alarm, or a miss that `NOT_FOUND` does not name.
+It prints one line for each pair. The exit code is 1 after a false alarm, or a miss that `NOT_FOUND` does not name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.narrow_defects import DEFECTS, FORMS, NETWORKS, NOT_FOUND, UN
 
 
 def score(name: str, form: str, folder: Path) -> list[tuple[str, str, str]]:
-    """Rows of what was planted, the status and the reason."""
+    """Return rows of the planted defect, the status and the reason."""
     format_, options, factor = FORMS[form]
     given = samples(name)
     inputs = given if "calibrate" in options else spec(name)

@@ -1,4 +1,4 @@
-"""Small networks with random weights for the verifier's own score: eight of different kinds, eight that hide errors."""
+"""Small networks with random weights for `planted.py`: eight of different kinds, and eight that hide errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 class Vit(nn.Module):
-    """Patches, a class token, two encoder layers."""
+    """A vision transformer: patches, a class token, two encoder layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Vit(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A two-way LSTM, a GRU, a linear layer at each step."""
+    """A bidirectional LSTM, a GRU, and a linear layer at each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Recurrent(nn.Module):
 
 
 class Words(nn.Module):
-    """Embeddings of tokens and places, a transformer layer, the mean over time."""
+    """Embeddings of tokens and positions, a transformer layer, the mean over time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Detector(nn.Module):
 
 
 def quantized() -> onnx.ModelProto:
-    """A CNN in ONNX whose activations are quantized to eight bits and back."""
+    """Return a CNN in ONNX whose activations are quantized to eight bits and dequantized."""
     rng = np.random.default_rng(1)
     shapes = {"w1": (8, 1, 3, 3), "b1": (8,), "w2": (8, 8, 3, 3), "b2": (8,), "w3": (8, 6), "b3": (6,)}
     content = {name: rng.normal(size=shape).astype(np.float32) / 3 for name, shape in shapes.items()}
@@ -108,7 +108,7 @@ def quantized() -> onnx.ModelProto:
 
 
 class Unet(nn.Module):
-    """Down and up again, with group norm, reflected borders and a transposed convolution."""
+    """A U-Net with group norm, reflected borders and a transposed convolution."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Unet(nn.Module):
 
 
 class Masked(nn.Module):
-    """Logits of which some are masked with the least number of float32, as programs mask them."""
+    """Logits, some of them masked with the smallest float32 number, as is usual."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Masked(nn.Module):
 
 
 class Stamped(nn.Module):
-    """Times in seconds beside scores, in one output."""
+    """Times in seconds next to scores, in one output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class Stamped(nn.Module):
 
 
 class Dead(nn.Module):
-    """Nothing passes its activation: the output is a bias, whatever the input."""
+    """A dead activation: the output is a bias for every input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,14 +160,14 @@ class Dead(nn.Module):
 
 
 class Decisions(nn.Module):
-    """Which of whole numbers is the largest, many of them equal; and integers that float32 has less exactly."""
+    """ArgMax of integers with many ties, and integers that float32 cannot represent."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.relu(torch.round(x)).argmax(1), (x * 3.0 * 2.0**40).to(torch.int64)
 
 
 class Tails(nn.Module):
-    """What is near to 0 beside 1 and large numbers: of functions that saturate, of exponentials, of differences."""
+    """Outputs near 0 next to 1 and large numbers: saturating functions, exponentials, differences."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class Tails(nn.Module):
 
 
 class Padded(nn.Module):
-    """Tokens of which one stands for padding; the best of scores for each, two of them masked."""
+    """Tokens, one of them padding, and the best of the scores of each, two of which are masked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class Padded(nn.Module):
 
 
 class Buckets(nn.Module):
-    """Numbers go into buckets, of which float32 decides some otherwise, and each has a row of a table."""
+    """Numbers put into buckets, some into another bucket in float32, and a table row for each bucket."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class Buckets(nn.Module):
 
 
 class Boxes(nn.Module):
-    """Boxes in pixels beside scores near 0, in one output."""
+    """Boxes in pixels next to scores near 0, in one output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,19 +239,19 @@ NETWORKS: dict[str, tuple[Callable[[], Any], str]] = {
     "buckets": (Buckets, "x:float32[batch,64]"),
     "boxes": (Boxes, "x:float32[batch,8]"),
 }
-"""Name → a function that makes the model, and the input that it takes."""
+"""Name → a function that builds the model, and its input."""
 
 SMALL = ("masked", "stamped", "dead", "decisions", "tails", "padded", "buckets", "boxes")
-"""Networks for one kind of defect or another, in which there is no place for most."""
+"""Networks for a few kinds of defects; most defects do not apply to them."""
 
 UNDECIDED = ("dead",)
-"""Networks of which agreement proves nothing: a clean pair is INCONCLUSIVE."""
+"""Networks for which agreement proves nothing: a clean pair is INCONCLUSIVE."""
 
 
 def build(name: str) -> Any:
-    """The network, a module in eval mode or a ModelProto, the same weights every time.
+    """Return the network, a module in eval mode or a ModelProto, with the same weights every time.
 
-    Norms get statistics and scales that are not trivial.
+    Norms have statistics and scales that are not trivial.
     """
     torch.manual_seed(1)
     if name == "quantized":
@@ -261,7 +261,7 @@ def build(name: str) -> Any:
 
 
 def vary_weights(module: nn.Module) -> nn.Module:
-    """Norms get statistics and scales that are not trivial, and biases that are zero become others, in place."""
+    """Set statistics and scales of norms, and zero biases, to other values in place."""
     with torch.no_grad():
         for part in module.modules():
             if isinstance(part, nn.BatchNorm2d):

@@ -1,8 +1,8 @@
-"""Errors planted in the readers: what is read wrong has to be found against the source itself.
+"""Errors planted in the frontends, which the verdict has to find by comparing with the source itself.
 
-`READERS` are small sources, one or more for each frontend, each made by its own framework (Caffe2's by our backend:
-there is no other at hand). `ERRORS` change what the frontend emits while it reads; those of ONNX, whose nodes are taken
-over as they are, change its inliner, its adapters between opsets and what it takes from the file.
+`READERS` are small sources, one or more for each frontend, each written by its own framework (Caffe2's by our backend,
+because no other writer is available). `ERRORS` change the nodes that the frontend emits. ONNX's nodes are copied as
+they are, so its errors are in the inliner, in the adapters between opsets and in the attributes of the file.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from onnx import helper, numpy_helper
 from torch import nn
 
 Error = Callable[[], Any]
-"""A context manager inside which a frontend reads wrongly; it gives a list that holds what was changed."""
+"""A context manager within which a frontend reads wrongly; it returns a list of the changes."""
 
 Change = Callable[[list[Any], dict[str, Any]], bool]
-"""Changes inputs or attributes of a node in place; False where there is nothing to change."""
+"""A function that changes inputs or attributes of a node in place, and returns False if there is nothing to change."""
 
 
 @contextmanager
 def emitting(change: Change, *operators: str) -> Iterator[list[str]]:
-    """Nodes of these operators are changed as the frontend's rules write them."""
+    """Change nodes of these operators as the frontend's rules emit them."""
     from convert.graph import Graph
 
     original, changed = Graph.node, []
@@ -46,7 +46,7 @@ def emitting(change: Change, *operators: str) -> Iterator[list[str]]:
 
 @contextmanager
 def taking_over(change: Callable[[ir.Node], bool], *operators: str) -> Iterator[list[str]]:
-    """Nodes of these operators are changed as they are taken over from an ONNX file."""
+    """Change nodes of these operators as they are copied from an ONNX file."""
     original, changed = ir.serde.deserialize_model, []
 
     def deserialize(proto: onnx.ModelProto) -> ir.Model:
@@ -62,7 +62,7 @@ def taking_over(change: Callable[[ir.Node], bool], *operators: str) -> Iterator[
 
 @contextmanager
 def without_defaults() -> Iterator[list[str]]:
-    """A function's own values of attributes are forgotten, as ONNX's inliner forgets them."""
+    """Drop a function's own attribute values, as ONNX's inliner does."""
     from convert.frontends.onnx import functions
 
     changed: list[str] = []
@@ -76,7 +76,7 @@ def without_defaults() -> Iterator[list[str]]:
 
 @contextmanager
 def exchanged_weights() -> Iterator[list[str]]:
-    """A shift and a mean are taken for each other."""
+    """Exchange a shift and a mean."""
     from convert.frontends.onnx import reader
 
     original, changed = reader._finish_model, []
@@ -129,12 +129,12 @@ def _without_bias(inputs: list[Any], attributes: dict[str, Any]) -> bool:
 
 
 def _scaled(place: int, factor: float) -> Change:
-    """A constant input is another number."""
+    """Scale a constant input."""
 
     def change(inputs: list[Any], attributes: dict[str, Any]) -> bool:
         value = inputs[place] if len(inputs) > place else None
         array = value.const_value.numpy() if isinstance(value, ir.Value) and value.const_value is not None else value
-        if type(array) in (int, float):  # which takes the dtype that the operator asks for
+        if type(array) in (int, float):  # it has the dtype that the operator requires
             inputs[place] = array * factor
             return True
         if not isinstance(array, (np.ndarray, np.floating)):
@@ -166,7 +166,7 @@ ERRORS: dict[str, Error] = {
     "scale": lambda: emitting(_scaled(1, 1.01), "DequantizeLinear"),
     "rounding": lambda: emitting(_scaled(1, 1.01), "QuantizeLinear"),
 }
-"""For frontends that write the shared graph node by node."""
+"""Errors of frontends that emit the shared graph node by node."""
 
 
 def _reset(name: str, new: Callable[[Any], Any], default: float) -> Callable[[ir.Node], bool]:
@@ -200,7 +200,7 @@ ONNX_ERRORS: dict[str, Error] = {
 
 
 class Mixed(nn.Module):
-    """What can be read wrongly in one network: norms, activations, pools, a resize, a softmax."""
+    """A network with many layers that can be read wrongly: norms, activations, pools, a resize, a softmax."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ class Mixed(nn.Module):
 
 
 def mixed() -> nn.Module:
-    """The network with statistics that matter."""
+    """Return the network with statistics that are not trivial."""
     torch.manual_seed(2)
     module = Mixed().eval()
     with torch.no_grad():
@@ -247,7 +247,7 @@ def _exported(folder: Path) -> Path:
 
 
 def onnx_file(folder: Path, opset: int) -> Path:
-    """A network with a function whose slope is its own, and operators that have changed since opset 11."""
+    """Write a network with a function that has its own slope, and operators that have changed since opset 11."""
     rng = np.random.default_rng(3)
     shapes = {"w": (8, 3, 3, 3), "u": (8, 8, 3, 3), "s": (8,), "b": (8,), "m": (8,), "f": (8, 6)}
     weights = {name: rng.normal(size=shape).astype(np.float32) / 2 for name, shape in shapes.items()}
@@ -343,10 +343,10 @@ READERS: dict[str, tuple[Callable[[Path], Any], str | None, Mapping[str, Error]]
     "tflite int8": (lambda folder: _lite(folder, True), None, ERRORS),
     "caffe2": (_caffe2, None, ERRORS),
 }
-"""Name → what makes the source in a folder, the input that it is told about, the errors that are planted."""
+"""Name → a function that makes the source in a folder, its input spec, and the planted errors."""
 
 ONLY_FLOAT32 = {f"{name}, float32 only": name for name in ("torchscript", "onnx 11", "keras")}
-"""The same sources without a run in float64: nothing but their noise floor tells then."""
+"""The same sources without a run in float64: only their noise floor can show an error."""
 
 NAMES = [*READERS, *ONLY_FLOAT32]
 
@@ -354,4 +354,4 @@ UNDECIDED = {
     "tflite int8": "its kernels compute in integers and round each result, so that source and graph are steps apart "
     "and nothing in float64 tells whether that is all: INCONCLUSIVE also where it was read as it is",
 }
-"""Sources of which not even the clean reading passes, with the reason; it must not fail."""
+"""Sources whose correct reading does not pass either, with the reason; it must not FAIL."""

@@ -1,19 +1,24 @@
-"""The tests on other releases of the libraries: `python tests/suites/releases.py torch==2.14.1 onnx==1.21.0`.
+"""Run the tests on other releases of the libraries.
 
-Each argument is a combination: releases of `torch`, `transformers`, `keras`, `tensorflow` and `onnx`, or
-`python==3.12`, with commas between them. The first one says which tests are run (`SUITES`). A virtual environment is
-made for each, with these releases and the extras of this project that the tests need, in a folder of `--environments`,
-where it is kept (5 GB on Linux with PyTorch). `--over PYTHON` makes one that has these releases alone, and the rest
-from the environment of that interpreter; `--in PYTHON` runs the tests in that environment itself, which has to have the
-releases and this checkout.
+    python tests/suites/releases.py torch==2.14.1 onnx==1.21.0
 
-A release of PyTorch that passes belongs in `TRIED` of `frontends/pytorch/releases.py`; enter it before the run, because
-tests that compare notes do not expect the one of a release that was not tried. `--only EXPRESSION` is pytest's `-k`;
-`--slow` runs the slow tests as well; `--paths` are run in the place of the library's tests.
+Each argument is a combination of releases, with commas between them: `torch`, `transformers`, `keras`, `tensorflow`,
+`onnx`, or `python==3.12`. The first release decides which tests run (`SUITES`). Each combination gets a virtual
+environment with these releases and the extras that the tests need, in a folder of `--environments`, where it is kept (5
+GB on Linux with PyTorch).
 
-A Markdown table goes to stdout, with a row for each run that came to its end, and the failed tests below it with their
-reasons; `--write` puts the rows into the table of README.md. The exit code is 1 where a test fails or the tests could
-not be run, which stderr tells.
+    --over PYTHON        install these releases alone, and use the other packages of that interpreter's environment
+    --in PYTHON          run the tests in that environment, which must have the releases and this checkout
+    --only EXPRESSION    pytest's -k
+    --slow               run the slow tests as well
+    --paths …            run these tests instead of the library's
+    --write              put the rows into the table of README.md
+
+Enter a new release of PyTorch in `TRIED` of `frontends/pytorch/releases.py` before the run: tests that compare notes do
+not expect the note about an untested release.
+
+A Markdown table goes to stdout, with a row for each finished run, followed by the failed tests with their reasons. The
+exit code is 1 if a test fails, or if the tests could not be run, which stderr explains.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ README = ROOT / "README.md"
 
 @dataclass(frozen=True)
 class Suite:
-    """The tests for one library: where they lie, what pytest is told besides, and the extras and packages they need."""
+    """The tests for one library: paths, options of pytest, and the extras and packages that they need."""
 
     paths: tuple[str, ...]
     options: tuple[str, ...] = ()
@@ -49,12 +54,12 @@ class Suite:
     packages: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """How pytest is called for it."""
+        """Return the arguments of pytest."""
         return " ".join([*self.paths, *(f"'{o}'" if " " in o else o for o in self.options)])
 
 
 _FOR_THE_CORE = ("pytest>=8", "pytest-xdist>=3.6", "pillow>=10", "fsspec>=2024.6", "netron>=9,<10", "ruff>=0.12")
-"""What the tests of the core import, beside what the project itself needs: the extra `test` asks for frameworks."""
+"""Packages that tests of the core import beside the project's own requirements; the extra `test` needs frameworks."""
 
 SUITES = {
     "torch": Suite(("tests/frontends/pytorch", "tests/backends/pytorch")),
@@ -72,7 +77,7 @@ SUITES = {
     "onnx": Suite(("tests",), ("-m", "core"), (), _FOR_THE_CORE),
     "python": Suite(("tests",), ("-m", "core"), (), _FOR_THE_CORE),
 }
-"""By library; that of `python` is the core, which needs no framework."""
+"""Suites by library; for `python` the core, which needs no framework."""
 
 Releases = Mapping[str, str]
 """By library, `python` among them."""
@@ -99,7 +104,7 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Failure:
-    """A test that failed, and the first line of why."""
+    """A failed test, and the first line of the reason."""
 
     name: str
     reason: str
@@ -107,7 +112,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the tests on one combination; `problem` says why they did not come to an end."""
+    """The outcome of the tests on one combination; `problem` is the reason if they did not finish."""
 
     releases: str
     python: str = ""
@@ -118,7 +123,7 @@ class Outcome:
 
     @property
     def run(self) -> int:
-        """How many tests were run; those that were skipped are not among them."""
+        """Return the number of tests that ran, without skipped ones."""
         return self.passed + len(self.failed)
 
     @property
@@ -140,7 +145,7 @@ def combination(text: str) -> dict[str, str]:
 
 
 def needs(releases: Releases) -> Needs:
-    """What is installed: these releases, and with the extras what fits them, as pip finds."""
+    """Return the requirements: these releases, and the extras, for which pip finds releases that fit."""
     python = releases.get("python") or f"{sys.version_info.major}.{sys.version_info.minor}"
     suites = [SUITES[name] for name in releases]
     extras = ",".join(dict.fromkeys(extra for suite in suites for extra in suite.extras))
@@ -154,9 +159,10 @@ def _pins(releases: Releases) -> tuple[str, ...]:
 
 
 def made_over(base: str, releases: Releases, folder: Path) -> Environment:
-    """Make an environment with these releases and this checkout alone, that takes the rest from another one.
+    """Make an environment with only these releases and this checkout, on top of another one that has the other
+    packages.
 
-    Raises `NotToBeHad` where pip does not install them, or the other one is of another Python.
+    Raises `NotToBeHad` if pip does not install them, or if the other environment has another Python.
     """
     listed = _run([base, "-c", "import json, sys; print(json.dumps([sys.version_info[:2], sys.path]))"])
     (major, minor), paths = json.loads(listed)
@@ -169,14 +175,14 @@ def made_over(base: str, releases: Releases, folder: Path) -> Environment:
     (site / "base.pth").write_text("\n".join(p for p in paths if p.endswith("site-packages")))
     pip = [str(made.python), "-m", "pip", "install", "--quiet"]
     if pins := _pins(releases):
-        _run([*pip, *pins])  # and other releases of what they need, where those that are there do not fit
+        _run([*pip, *pins])  # install their requirements too if the installed releases do not fit
     _run([*pip, "--no-deps", "--editable", str(ROOT)])
     return made
 
 
 @dataclass(frozen=True)
 class Installed(Environment):
-    """The environment of an interpreter that is there."""
+    """The environment of an existing interpreter."""
 
     program: Path = Path(sys.executable)
 
@@ -187,14 +193,14 @@ class Installed(Environment):
 
 
 def installed(made: Environment, names: Sequence[str]) -> dict[str, str]:
-    """Return the releases in an environment, `python` among them, and under `convert` where the project is."""
+    """Return the releases in an environment, including `python`, and the place of the project as `convert`."""
     told = _run([str(made.python), "-c", _PROBE.replace("NAMES", repr(list(names)))], made)
     found: dict[str, str] = json.loads(told.strip().splitlines()[-1])
     return found
 
 
 def check(releases: Releases, found: Mapping[str, str]) -> None:
-    """Raise `NotToBeHad` where an environment has other releases than were asked for, or another checkout."""
+    """Raise `NotToBeHad` if an environment has other releases than the requested ones, or another checkout."""
     for name, release in releases.items():
         there = found.get(name, "none").partition("+")[0]
         if there != release.partition("+")[0] and not there.startswith(f"{release}."):
@@ -215,7 +221,7 @@ def run_tests(releases: str, made: Environment, suite: Suite, options: Sequence[
             last = text.splitlines()[-1] if text else "no message"
             return Outcome(releases, problem=f"pytest ended with {done.returncode}: {last[:200]}")
         found = outcome_of(releases, file, python, str(Suite(suite.paths, (*suite.options, *options))))
-        if done.returncode > 1:  # of 1, tests failed; of 5, there were none
+        if done.returncode > 1:  # pytest's exit codes: 1 if tests failed, 5 if there were none
             first = f": {found.failed[0].name}: {found.failed[0].reason}" if found.failed else ""
             return Outcome(releases, problem=f"pytest ended with {done.returncode}{first}")
         return found
@@ -234,7 +240,7 @@ def outcome_of(releases: str, file: Path, python: str = "", tests: str = "") -> 
 
 
 def _reason(wrong: ElementTree.Element) -> str:
-    """The first line of what a test failed with, and of a module that cannot be collected the last."""
+    """Return the first line of a test's failure, or the last line for a module that cannot be collected."""
     lines = [line.strip() for line in (wrong.text or "").splitlines() if line.strip()]
     message = (wrong.get("message") or "").strip().splitlines()
     found = lines[-1:] if "collection" in (wrong.get("message") or "") else message or lines[-1:]
@@ -242,18 +248,18 @@ def _reason(wrong: ElementTree.Element) -> str:
 
 
 def row(found: Outcome) -> str:
-    """The row of a run that came to its end."""
+    """Return the row of a finished run."""
     cells = [found.releases, found.python, f"`{found.tests}`", *(f"{n:,}" for n in (found.run, found.passed))]
     return f"| {' | '.join([*cells, f'{len(found.failed):,}'])} |"
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """A table of the runs that came to their end."""
+    """Return a table of the finished runs."""
     return "\n".join([*HEADER, *(row(found) for found in outcomes if not found.problem)])
 
 
 def reasons(outcomes: Sequence[Outcome]) -> list[str]:
-    """Why tests failed: a line for each reason of a combination, with how many tests it is, and for each test."""
+    """Return a line for each reason of a combination, with its number of failed tests, and a line for each test."""
     lines = []
     for found in outcomes:
         for reason, count in Counter(failure.reason for failure in found.failed).most_common():
@@ -263,7 +269,7 @@ def reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def written(text: str, outcomes: Sequence[Outcome]) -> str:
-    """README's text with the rows of these runs in its table, each in the place of one of the same tests."""
+    """Return README's text with the rows of these runs, each in place of the row of the same tests."""
     begin, _, rest = text.partition("\n".join(HEADER) + "\n")
     if not rest:
         raise ValueError(f"README.md has no table that begins with {HEADER[0]}")
@@ -275,13 +281,13 @@ def written(text: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _key(line: str) -> tuple[str, ...]:
-    """Releases, Python without its last number, and tests of a row."""
+    """Return the key of a row: releases, Python without its patch version, and tests."""
     releases, python, tests = (cell.strip() for cell in line.strip("|").split("|")[:3])
     return releases, ".".join(python.split(".")[:2]), tests
 
 
 def tried(text: str, given: argparse.Namespace, temporary: Path) -> Outcome:
-    """Run the tests on one combination, in an environment as the command line says."""
+    """Run the tests on one combination, in the environment that the command line selects."""
     releases = combination(text)
     options = (["-k", given.only] if given.only else []) + (["-m", "not long"] if given.slow else [])
     folder = ((given.environments or temporary) / re.sub(r"[^\w.]+", "-", text)).resolve()

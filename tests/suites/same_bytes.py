@@ -1,8 +1,9 @@
-"""Whether the same model is the same bytes: any hash seed, folder, time and processor, in every format and variant.
+"""Check that the same model becomes the same bytes with any hash seed, folder, time and processor, in every format.
 
-`python tests/suites/same_bytes.py [--sources …] [--variants …] [--seeds 1 2 3] [--processors …]` converts each source
-to each variant, twice in a process, in folders of other names, for each seed in a process of its own, and with the
-first seed once more for each of `tests/support/processors.py`. It prints the files that differ.
+    python tests/suites/same_bytes.py [--sources …] [--variants …] [--seeds 1 2 3] [--processors …]
+
+Each source is converted to each variant twice in a process, in folders with different names, for each seed in a process
+of its own. The first seed is also run for each of `tests/support/processors.py`. The files that differ are printed.
 """
 
 from __future__ import annotations
@@ -75,17 +76,17 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 NAMES_FOLDER = ": names a folder of this machine"
 
 Hashes = dict[str, dict[str, str]]
-"""Of each file of an output, by the names of source and variant; or the first line of why there is none."""
+"""Hashes of the files of an output by source and variant, or the first line of the error."""
 
 
 def hashes_of(output: Path) -> dict[str, str]:
-    """The files beside and in an output, by their names from its folder on."""
+    """Return the hashes of the files in and beside an output, by relative path."""
     files = sorted(p for p in output.parent.rglob("*") if p.is_file())
     return {p.relative_to(output.parent).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
 def convert_all(sources: Sequence[str], variants: Sequence[str], folder: Path) -> Hashes:
-    """Every source in every variant, each in a folder of its own in `folder`."""
+    """Convert every source to every variant, each in a folder of its own in `folder`."""
     from convert.backends.onnx import writer
 
     found: Hashes = {}
@@ -114,7 +115,7 @@ def convert_all(sources: Sequence[str], variants: Sequence[str], folder: Path) -
 
 
 def files_that_name(folder: Path, output: Path) -> list[str]:
-    """The files of an output that hold the place of it or of the source; members of archives are looked at by name."""
+    """Return the files of an output, or members of its archives, that contain its path or the source's."""
     wanted, found = str(folder).encode(), []
     for path in sorted(p for p in output.parent.rglob("*") if p.is_file()):
         contents = [path.read_bytes()]
@@ -132,7 +133,7 @@ def _made_source(source: str, folder: Path) -> Path:
 
 
 def _constants(folder: Path) -> Path:
-    """A traced module with products and functions of its weights, which are exact numbers; made once for `folder`."""
+    """Write a traced module with exact products and functions of its weights, once for `folder`."""
     import torch
 
     place = folder / "source" / "constants.pt"
@@ -152,7 +153,7 @@ def _constants(folder: Path) -> Path:
 
 
 def _encoder_with_decoder(folder: Path) -> Path:
-    """A T5 of one layer, the same each time, in a Hugging Face folder; made once for each `folder`."""
+    """Write a T5 of one layer as a Hugging Face folder, once for each `folder`."""
     place = folder / "source" / "t5"
     if not place.exists():
         import torch
@@ -179,7 +180,7 @@ def _samples(source: Path) -> dict[str, np.ndarray]:
 
 
 def compare(runs: Sequence[Hashes]) -> list[str]:
-    """The files that are not the same in all runs, or hold the names of the places of one."""
+    """Return the files that differ between runs, or contain the path of one."""
     wrong = []
     for name in runs[0]:
         files = dict.fromkeys(file for run in runs for file in run[name])
@@ -191,7 +192,7 @@ def compare(runs: Sequence[Hashes]) -> list[str]:
 def run_in_process(
     seed: int, sources: Sequence[str], variants: Sequence[str], folder: Path, processor: str = "this one"
 ) -> list[Hashes]:
-    """Two runs of a process with this hash seed, computing as that processor does."""
+    """Run a process twice with this hash seed, and the settings of that processor."""
     name = f"{seed} {processor}"
     asked = json.dumps([list(sources), list(variants), str(folder / name), str(folder / "another place" / name)])
     variables = {"PYTHONHASHSEED": str(seed), "TF_CPP_MIN_LOG_LEVEL": "3", **PROCESSORS[processor]}
@@ -208,8 +209,8 @@ def run_in_process(
 
 
 def main() -> None:
-    """Print what differs; exit code 1 if anything does."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the differences; return 1 if there are any."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sources", nargs="+", choices=SOURCES, default=list(SOURCES))
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])

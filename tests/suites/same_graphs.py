@@ -1,10 +1,12 @@
-"""Says whether two states of the project convert models to the same graphs, node for node.
+"""Check that two states of the project convert models to the same graphs, node for node.
 
-`python tests/suites/same_graphs.py --save before.json` converts every model of `fixtures/` and forty of the zoo without
-verifying, and writes down what became of each: all nodes with their names, ends and attributes, all weights by hash,
-metadata, notes, and of a refusal its text. `--compare before.json` does it again and says for each model and format
-whether that is the same; `--compare before.json after.json` compares two files. It ends with 1 if anything differs.
-`convert` must be the one of this clone, and is used through its public functions only: any layout of it will do.
+    python tests/suites/same_graphs.py --save before.json
+    python tests/suites/same_graphs.py --compare before.json [after.json]
+
+`--save` converts every model of `fixtures/` and forty of the zoo without verifying, and saves the results: nodes with
+names, inputs, outputs and attributes, hashes of weights, metadata, notes, and the text of a refusal. `--compare`
+converts again, or reads a second file, and reports whether each model and format is the same. The exit code is 1 if
+anything differs. Only public functions of this clone's `convert` are used, so any layout of the project will do.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ SHARED = "shared"  # ONNX in the shared graph's own opset: as near to that graph
 OF_FIXTURES = ("onnx", SHARED, "tf-frozen", "keras", "caffe2")
 OF_ZOO = ("onnx", "tf-frozen", "keras", "caffe2")
 BACK = ("tf-frozen", "keras", "caffe2", "tf", "tflite")
-"""What fixtures in ROUND are also written as and read again from, for readers and writers that are not met else."""
+"""Formats that fixtures in ROUND are written to and read again from, to reach further frontends and backends."""
 
 ROUND = ("mnist_cnn.pt", "mnist_cnn.keras", "super_resolution.pt", "tensorflow1/dynamic_lstm.pb", "tensorflow1/cond.pb")
 
@@ -50,7 +52,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("mnist_cnn_state.pt", "mnist_cnn_checkpoint.pt", "mnist_cnn.safetensors"), _WEIGHTS),
     "tensorflow1/checkpoint/model.ckpt.meta": {"outputs": ("tail/probabilities",)},
 }
-"""What `convert` must be told about a fixture."""
+"""Options that a fixture needs."""
 
 ZOO = (
     "botnet26t_256", "convnextv2_atto", "dla46_c", "hiera_tiny_224", "inception_next_atto", "mambaout_femto",
@@ -60,23 +62,23 @@ ZOO = (
     "smp-unet", "smp-deeplabv3plus", "lraspp-mobilenet-v3-large", "unet", "unet-2d", "autoencoder-kl",
     "lstm-tagger", "conv-tasnet", "spectrogram-gru", "kv-cache-step",
 )  # fmt: skip
-"""Of each kind of the zoo some that take a few seconds."""
+"""A few quick models of each kind of the zoo."""
 
 SECONDS = 900
 """Wall time of one model in all its formats, after which its process is killed."""
 
 
-# -- descriptions ------------------------------------------------------------------------------------------------------
+# Node for node, ONNX in the shared graph's own opset is closest to that graph.
 
 CONTAINERS = {"ModelProto", "GraphProto", "FunctionProto", "GraphDef", "FunctionDefLibrary", "FunctionDef", "NetDef"}
-"""Messages whose parts have lines of their own: nodes, weights, functions; wherever they are, in attributes too."""
+"""Messages whose parts are described on lines of their own: nodes, weights, functions, also inside of attributes."""
 
 SORTED = {"AttributeProto": "name", "Argument": "name", "StringStringEntryProto": "key", "OperatorSetIdProto": "domain"}
-"""Messages that are found by name: their order says nothing."""
+"""Messages that are looked up by name, so that their order does not matter."""
 
 
 def lines_of_message(message: Any, place: str) -> Iterator[str]:
-    """A line for the fields of `message` itself, then those of its parts and of the graphs inside of it."""
+    """Yield a line for the fields of `message`, then the lines of its parts and of the graphs inside of it."""
     below: list[tuple[str, Any]] = []
     yield f"{place} {_json(_fields(message, below, place))}"
     for where, part in below:
@@ -88,7 +90,7 @@ def _fields(message: Any, below: list[tuple[str, Any]], place: str) -> dict[str,
     for descriptor, value in message.ListFields():
         kind, inside = descriptor.message_type, f"{place}/{descriptor.name}"
         if kind is not None and kind.GetOptions().map_entry:
-            # Protocol Buffers writes the entries of a map in any order, another one in each run.
+            # Protocol Buffers writes the entries of a map in an order that differs from run to run.
             told: Any = {str(key): _value(descriptor, value[key], below, f"{inside} {key}") for key in sorted(value)}
         elif not descriptor.is_repeated:
             told = _value(descriptor, value, below, inside)
@@ -132,14 +134,14 @@ def _json(value: Any) -> str:
 
 
 def lines_of_files(path: Path) -> Iterator[str]:
-    """The hash of every file, where runs write the same bytes: what is told otherwise may be lacking something."""
-    # TensorFlow puts a random number into the fingerprint of a SavedModel.
+    """Yield the hash of every file, for formats with reproducible bytes, because a description may lack something."""
+    # The fingerprint of a SavedModel contains a random number.
     files = [f for f in sorted(path.parent.rglob("*")) if f.is_file() and f.name != "fingerprint.pb"]
     yield from (f"file {file.relative_to(path.parent)} {_bytes(file.read_bytes())}" for file in files)
 
 
 def lines_of_onnx(path: Path) -> Iterator[str]:
-    """The model, weights that lie beside it included."""
+    """Yield the lines of the model, with weights in files beside it."""
     import onnx
 
     yield from lines_of_message(onnx.load(path), "model")
@@ -147,14 +149,14 @@ def lines_of_onnx(path: Path) -> Iterator[str]:
 
 
 def lines_of_frozen(path: Path) -> Iterator[str]:
-    """A GraphDef. Its bytes say nothing: the attributes of a node are a map."""
+    """Yield the lines of a GraphDef. Its bytes are not reproducible, because a node's attributes are a map."""
     from tensorflow.core.framework.graph_pb2 import GraphDef
 
     yield from lines_of_message(GraphDef.FromString(path.read_bytes()), "graph")
 
 
 def lines_of_keras(path: Path) -> Iterator[str]:
-    """Every layer of the configuration, every weight, and what else is in the archive."""
+    """Yield a line for every layer of the configuration, every weight, and every other entry of the archive."""
     import h5py
 
     with zipfile.ZipFile(path) as archive:
@@ -166,7 +168,7 @@ def lines_of_keras(path: Path) -> Iterator[str]:
                     file.visititems(lambda key, thing, found=found: found.append(f"weights/{key} {_stored(thing)}"))
                     yield from found
             elif name.endswith(".json"):
-                # Keras calls initializers by their places in memory: kept is which of them are one.
+                # Keras names shared initializers by their addresses: record only which layers share one.
                 for number, place in enumerate(dict.fromkeys(re.findall(rb'"shared_object_id": (\d+)', content))):
                     content = content.replace(place, b"%d" % number)
                 told = json.loads(content)
@@ -198,11 +200,11 @@ CAFFE2 = {
     "NetDef": "1 string name, 2*OperatorDef op, 3 string type, 4 int32 num_workers, 5 DeviceOption device_option, "
     "6*Argument arg, 7*string external_input, 8*string external_output",
 }
-"""Caffe2's messages: number, * where repeated, type and name of each field. The project's own may have moved."""
+"""Caffe2's messages: number, * if repeated, type and name of each field; the project's own may have moved."""
 
 
 def net_class() -> Any:
-    """The class of NetDef, made of the table in a pool of its own."""
+    """Return the class of NetDef, built from the table in a pool of its own."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="same_graphs.proto", package="same_graphs", syntax="proto2")
@@ -221,7 +223,7 @@ def net_class() -> Any:
 
 
 def lines_of_caffe2(path: Path) -> Iterator[str]:
-    """Both nets, their text forms by hash."""
+    """Yield the lines of both nets, with hashes of their text forms."""
     for name in ("init_net", "predict_net"):
         yield from lines_of_message(net_class().FromString((path / f"{name}.pb").read_bytes()), name)
     yield from lines_of_files(path)
@@ -229,14 +231,14 @@ def lines_of_caffe2(path: Path) -> Iterator[str]:
 
 DESCRIBED = {"onnx": lines_of_onnx, "tf-frozen": lines_of_frozen, "keras": lines_of_keras, "caffe2": lines_of_caffe2,
              "tf": lines_of_files, "tflite": lines_of_files}  # fmt: skip
-"""How what is written in a format is told."""
+"""The function that describes the outputs of each format."""
 
 
 # -- conversions -------------------------------------------------------------------------------------------------------
 
 
 def fixtures() -> dict[str, Path]:
-    """Every model in fixtures/ by its path there, which is also how `convert` is told: reports hold no other."""
+    """Return all models in fixtures/ by their paths there; reports then name no other folder."""
     folder = Path("fixtures")
     suffixes = (".pt", ".pt2", ".safetensors", ".onnx", ".keras", ".pb", ".meta", ".h5", ".tflite")
     inside = {path.parent for path in folder.rglob("saved_model.pb")}
@@ -245,7 +247,7 @@ def fixtures() -> dict[str, Path]:
 
 
 def work(connection: multiprocessing.connection.Connection, name: str) -> None:
-    """Send the description of each format that the model is converted to; what anything prints goes nowhere."""
+    """Send the description of each format that the model is converted to; drop all printed output."""
     import numpy as np
     import torch
     from zoo_models import entries
@@ -262,7 +264,7 @@ def work(connection: multiprocessing.connection.Connection, name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="same-graphs-") as folder:
         for form in forms_of(name):
             to, more = ("onnx", {"opset": 23}) if form == SHARED else (form, {})
-            # A folder each, because some formats write files beside; the name is in the graph.
+            # A folder each, because some formats write files beside the output; its name is in the graph.
             path = Path(folder) / form / f"model.{to}"
             connection.send((form, converted(source, to, path, {**options, **more})))
             if name in ROUND and form in BACK and path.exists():
@@ -270,19 +272,19 @@ def work(connection: multiprocessing.connection.Connection, name: str) -> None:
 
 
 def forms_of(name: str) -> Iterable[str]:
-    """What a model is converted to."""
+    """Return the formats that a model is converted to."""
     return OF_ZOO if name in ZOO else dict.fromkeys((*OF_FIXTURES, *BACK)) if name in ROUND else OF_FIXTURES
 
 
 def converted(source: Any, to: str, path: Path, options: Mapping[str, Any]) -> list[str]:
-    """The lines of what is written and of the report, or those of the refusal."""
+    """Return the lines of the output and of the report, or of the refusal."""
     import convert
 
     try:
         path.parent.mkdir()
         report = convert.convert(source, to, path, verify=False, **options).to_dict()
         del report["seconds"]  # wall times
-        report["output_bytes"] -= to == "tf" and (path / "fingerprint.pb").stat().st_size  # a random number's length
+        report["output_bytes"] -= to == "tf" and (path / "fingerprint.pb").stat().st_size  # its length is random
         lines = list(DESCRIBED[to](path))
         lines += [f"note {number} {note['text']}" for number, note in enumerate(report.pop("notes"))]
         lines += [f"report/{key} {_json(value)}" for key, value in report.items()]
@@ -296,7 +298,7 @@ def converted(source: Any, to: str, path: Path, options: Mapping[str, Any]) -> l
 
 
 def preload() -> None:
-    """Import what children need, once, and through public functions only. It starts no thread: they would be lost."""
+    """Import what child processes need, by public functions only, and without threads, which forks lack."""
     from zoo_models import entries
 
     entries()
@@ -307,22 +309,22 @@ def preload() -> None:
 
     import convert
 
-    sys.path.append(str(ROOT))  # only now, for the factories in fixtures/: `convert` shall be the installed one
+    sys.path.append(str(ROOT))  # imported late, so that the factories in fixtures/ use the installed `convert`
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     for form in ("onnx", "tf-frozen", "keras", "caffe2"):
         for source in ("mnist_cnn.pt", "mnist_cnn.keras"):
-            with contextlib.suppress(Exception):  # if it fails, it fails in the children too, which tell
+            with contextlib.suppress(Exception):  # if it fails, the child processes fail too, and report it
                 convert.convert(f"fixtures/{source}", form, "model", dry_run=True)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if name.partition(".")[0] == "convert" and file and not Path(file).resolve().is_relative_to(ROOT):
             sys.exit(f"{name} is {file}, which is not of this clone: install the clone with pip install -e")
-    gc.freeze()  # a collection in a child would copy all that it shares with this process
+    gc.freeze()  # a garbage collection in a child would copy all shared pages
 
 
 def run(names: Sequence[str]) -> dict[str, Any]:
-    """What became of each model and format."""
+    """Return the outcome of each model and format."""
     preload()
     context = multiprocessing.get_context("fork")
     outputs: dict[str, list[str]] = {}
@@ -351,7 +353,7 @@ NODE = re.compile(r"(?:[^{]*/)?(?:node|node_def|op|layer) \d+ \{")
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Print for every model and format whether it is the same, and the first differences; True if all are."""
+    """Print for every model and format whether it is the same, with the first differences; return True if all are."""
     if before["about"] != after["about"]:
         print(f"versions differ: {before['about']} and {after['about']}")
     counts: Counter[str] = Counter()
@@ -368,13 +370,13 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
             cut, place = max(0, same - 60), f"{a[:50]} … " if same > 110 else ""
             print(f"    - {place}{a[cut : cut + 240]}\n    + {place}{b[cut : cut + 240]}")
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-    # What failed or was lost on both sides proves nothing, and neither does nothing.
+    # Failures on both sides prove nothing, and neither does an empty comparison.
     return bool(counts) and set(counts) <= {"same", "refused"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Save, or compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Save or compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these models; by default all of them")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write what became of each model")
     parser.add_argument("--compare", type=Path, nargs="+", metavar="FILE", help="with this run, or two files")

@@ -1,10 +1,11 @@
-"""Modules that branch on sizes, converted with dynamic dims and run at twelve sizes: no other numbers may come.
+"""Convert modules that branch on sizes with dynamic dims, and run them at twelve sizes: no wrong numbers may come out.
 
     python -m tests.suites.size_branches [NAME …]
 
-Each module is converted to ONNX, and run at each of `SIZES` by PyTorch and by onnxruntime. A size is right, or the
-artefact refuses it; a module may be refused as a whole, with an `Unsupported`. What is left is silent: other numbers
-or another shape without an error. The last column says of how many sizes that is so, and the exit code whether any is.
+Each module is converted to ONNX, and run at each of `SIZES` by PyTorch and by onnxruntime. At each size the artefact
+must be right or raise an error; a module may also be refused as a whole, with an `Unsupported`. Anything else is
+silent: other numbers or another shape without an error. The last column counts the silent sizes; the exit code is 1 if
+there are any.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SIZES = [
     (1, 1, 1), (1, 4, 4), (2, 2, 3), (2, 7, 5), (3, 8, 8), (4, 5, 12), (5, 6, 1), (6, 1, 9), (8, 16, 16), (9, 3, 32),
     (1, 33, 17), (7, 64, 3),
 ]  # fmt: skip
-"""Of x:float32[b,h,w]; y:float32[b,n,w] has n = 1 + 3 h % 8."""
+"""Sizes of x:float32[b,h,w]; y:float32[b,n,w] has n = 1 + 3 h % 8."""
 
 ONE = {
     # -- odd and even -------------------------------------------------------------------------------------------------
@@ -70,6 +71,8 @@ ONE = {
     "clamped": "return x.clamp(max=min(x.shape[1], 3) / 4)",
     "scale by most": "return x / max(x.shape[1] - 1, 1)",
     "cut and grown": "n = min(max(x.shape[1], 3), 9)\nx = x[:, :n]\nreturn F.pad(x, (0, 0, 0, n - x.shape[1]))",
+    "least above two": "return x * min((n for n in x.shape if n > 2), default=-1)",
+    "a ratio's minimum": "return x * min(x.shape[1] / 3, x.shape[2] / 2)",
     # -- lists --------------------------------------------------------------------------------------------------------
     "pieces in a list": "return torch.stack([p.sum((1, 2)) for p in x.split(4, 1)], 1)",
     "first and last piece": "p = x.split(4, 2)\nreturn p[0].sum(-1) + p[-1].sum(-1) * len(p)",
@@ -131,6 +134,9 @@ ONE = {
     "bits": "return x * 2 if x.shape[1].bit_length() > 3 else x * 3",
     "power of two": "n = x.shape[1]\nreturn x * 2 if n & (n - 1) == 0 else x * 3",
     "next power of two": "n = 1\nwhile n < x.shape[2]:\n    n *= 2\nreturn F.pad(x, (0, n - x.shape[2]))",
+    "a default of keys": "return x * {1: 2.0, 7: 3.0}.get(x.shape[1], 5.0)",
+    "different sizes": "return x * len(set(x.shape))",
+    "quotient and rest": "q, r = divmod(x.shape[1], 3)\nreturn x * q + r",
     "hash of a shape": "return x * {(1, 4, 4): 5.0, (2, 7, 5): 6.0}.get(tuple(x.shape), 7.0)",
     "a size kept": "self.seen = x.shape[1]\nreturn x * 2 if self.seen > 4 else x * 3",
     "contiguous": "return x * 2 if x.mT.is_contiguous() else x * 3",
@@ -139,9 +145,11 @@ ONE = {
     "bytes": "return x * 2 if x.nbytes > 200 else x * 3",
     "view or reshape": "y = x.mT\nreturn (y.view(-1) if y.is_contiguous() else y.reshape(-1)) * 2",
     "a view that fails": "try:\n    return x.view(x.shape[0], 2, -1) * 2\nexcept RuntimeError:\n    return x * 3",
+    "a view in fours that fails": "try:\n    return x.view(x.shape[0], -1, 4).sum(-1)\n"
+    "except RuntimeError:\n    return x.sum(-1)",
     "a sum that fails": "try:\n    return x + x.mT\nexcept RuntimeError:\n    return x * 3",
 }
-"""Of one input, x:float32[b,h,w]."""
+"""Modules of one input, x:float32[b,h,w]."""
 
 NUMBERS = {
     "new_tensor": "return x.sum() + x.new_tensor([h * w / 2, h // 3 + w ** 2])",
@@ -226,7 +234,7 @@ NUMBERS = {
     "margin": "return F.margin_ranking_loss(x, x * 2, x.sign(), margin=h)",
     "min": "return x * min(1, h / 10)",
 }
-"""Of one input as well, with its sizes as b, h and w: Python's numbers, computed from sizes, as arguments."""
+"""Modules of one input whose arguments are Python numbers computed from its sizes b, h and w."""
 
 TWO = {
     "as long": "return x + y if x.shape[1] == y.shape[1] else x * 3",
@@ -239,7 +247,7 @@ TWO = {
     "shapes": "return x - y if x.shape == y.shape else x * 2",
     "ranks of a sum": "return torch.cat([x, y], 1) * (2 if (x.shape[1] + y.shape[1]) % 2 else 3)",
 }
-"""Of two, x:float32[b,h,w] and y:float32[b,n,w]."""
+"""Modules of two inputs, x:float32[b,h,w] and y:float32[b,n,w]."""
 
 _SIZED = "b, h, w = x.shape\n"
 _HEAD = """
@@ -270,7 +278,7 @@ def made(name: str) -> nn.Module:
 
 @dataclass
 class Outcome:
-    """How many sizes are right, how many the artefact refuses, and how many are silent; why where all are refused."""
+    """The numbers of right, refused and silent sizes, and the reason if all are refused."""
 
     right: int = 0
     refused: int = 0
@@ -279,7 +287,7 @@ class Outcome:
 
 
 def outcome(name: str) -> Outcome:
-    """Convert a module and run it at all sizes that its forward takes."""
+    """Convert a module and run it at all sizes that its forward accepts."""
     module = made(name)
     inputs = ["x:float32[b,h,w]"] + ["y:float32[b,n,w]"] * (name in TWO)
     try:
@@ -300,7 +308,7 @@ def outcome(name: str) -> Outcome:
         try:
             want = module(*given).numpy()
         except Exception:
-            continue  # nothing is asked of what forward does not take
+            continue  # sizes that forward rejects are skipped
         try:
             (got,) = session.run(None, feeds)
         except Exception:
@@ -314,7 +322,7 @@ def outcome(name: str) -> Outcome:
 
 
 def main() -> int:
-    """Print a row for each module, and return 1 where one is silent."""
+    """Print a row for each module, and return 1 if one of them is silent."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="of modules; all where none is given")
     names = parser.parse_args().names or [*ONE, *NUMBERS, *TWO]

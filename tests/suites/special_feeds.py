@@ -1,6 +1,6 @@
-"""Rows of the operator tables fed with values at the edge: NaN, infinities, zeros, extremes of integers, no elements.
+"""Rows of the operator tables with special values as inputs: NaN, infinities, zeros, integer limits, no elements.
 
-`edge_cases(row)` gives the row again with other arrays; which of them an operator takes, its source says.
+`edge_cases(row)` yields the row again with other arrays. The source framework decides which of them an operator takes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Change = Callable[[np.ndarray, int, int], np.ndarray]
 
 
 def edge_cases(row: Case) -> Iterator[Case]:
-    """The row with each kind of value at the edge, labelled by it; only kinds that change something."""
+    """Yield the row with each kind of edge value, labelled by it; kinds that change nothing are left out."""
     shapes = {x.shape for x in arrays_of(row)}
     changes: dict[str, Change] = dict(CHANGES)
     if len(shapes) == 1 and max(len(s) for s in shapes) > 0:
@@ -42,13 +42,13 @@ def _changed(row: Case, change: Change) -> Case | None:
 
 
 def with_arrays(row: Case, change: Callable[[np.ndarray], np.ndarray]) -> Case:
-    """The row with each array changed."""
+    """Return the row with each array changed."""
     made = (change(a) for a in arrays_of(row))
     return replace(row, inputs=tuple(_with_arrays(list(row.inputs), made)))
 
 
 def arrays_of(row: Case) -> list[np.ndarray]:
-    """The arrays among the inputs, those in lists as well."""
+    """Return the arrays among the inputs, including those in lists."""
     return _arrays(row.inputs)
 
 
@@ -65,7 +65,7 @@ def _with_arrays(value: Any, left: Iterator[np.ndarray]) -> Any:
 
 
 def _one(value: float, which: int | None = 0) -> Change:
-    """One element of the first input (or of every one: None) is `value`, which leaves the others to compare."""
+    """Set one element of the first input (or of all inputs: None) to `value`; the other elements can be compared."""
 
     def change(array: np.ndarray, index: int, count: int) -> np.ndarray:
         if array.dtype.kind != "f" or not array.size or which not in (None, index):
@@ -78,7 +78,7 @@ def _one(value: float, which: int | None = 0) -> Change:
 
 
 def _row(value: float) -> Change:
-    """The first part along the first axis is `value` everywhere, as masks do it."""
+    """Set the first part along the first axis to `value`, as masks do."""
 
     def change(array: np.ndarray, index: int, count: int) -> np.ndarray:
         if array.dtype.kind != "f" or not array.size or index:
@@ -107,7 +107,7 @@ def _empty(axis: int) -> Change:
 
 
 def _integers(which: int | None) -> Change:
-    """The extremes of the dtype, and numbers whose products and shifts leave it."""
+    """Return the limits of the dtype, and numbers whose products and shifts overflow."""
 
     def change(array: np.ndarray, index: int, count: int) -> np.ndarray:
         if array.dtype.kind not in "iu" or which not in (None, index):
@@ -125,7 +125,7 @@ def _numbers(dtype: np.dtype) -> np.ndarray:
 
 
 def _all_pairs(array: np.ndarray, index: int, count: int) -> np.ndarray:
-    """Every special value with every other: the first input changes slowly, the second fast."""
+    """Pair every special value with every other: the first input changes slowly, the second fast."""
     pool: np.ndarray
     if array.dtype.kind == "f":
         pool = np.array([min(max(v, -6e4), 6e4) if np.isfinite(v) and array.dtype == np.float16 else v
@@ -160,10 +160,10 @@ CHANGES: dict[str, Change] = {
 
 
 def difference(got: np.ndarray, want: np.ndarray, wide: np.ndarray | None = None) -> str:
-    """How two results differ, or nothing: dtype, shape, places of NaN and of either infinity, then the numbers.
+    """Return how two results differ, or "": by dtype, shape, positions of NaN and of either infinity, then by numbers.
 
-    wide: the source in a wider dtype. Where that differs from `want`, the source overflows on its way or has kernels
-    that differ, and either will do.
+    wide: the source's result in a wider dtype. If it differs from `want`, the source overflows in an intermediate
+    result or has kernels that differ, and either result is accepted.
     """
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}"
@@ -171,7 +171,7 @@ def difference(got: np.ndarray, want: np.ndarray, wide: np.ndarray | None = None
     if wide is not None and wide.shape == want.shape:
         with np.errstate(all="ignore"):
             close |= _close(got, wide.astype(want.dtype))
-            if wide.dtype.kind in "fc":  # the order of a sum decides whether it overflows
+            if wide.dtype.kind in "fc":  # whether a sum overflows depends on its order
                 close |= np.isfinite(wide) & (np.abs(wide) > 1e37)
     places = np.flatnonzero(~close.reshape(-1))
     shown = ", ".join(f"[{p}] {got.reshape(-1)[p]} for {want.reshape(-1)[p]}" for p in places[:4])
@@ -194,5 +194,5 @@ def _close(got: np.ndarray, want: np.ndarray) -> np.ndarray:
 
 
 def _text(value: str | bytes) -> bytes:
-    """A string as TensorFlow has it."""
+    """Return a string as TensorFlow represents it."""
     return value.encode() if isinstance(value, str) else value

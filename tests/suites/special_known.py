@@ -1,7 +1,7 @@
-"""What differs at the edge of numbers and stays so: by source and target, operators with the reason.
+"""Operators that differ on special values and will stay so, by source and target, with the reason.
 
-What a runtime does is declared in `DIFFERENCES` of its backend or frontend, which `convert ops` and reports show; of a
-reason that ends in "declared" `special_values.py` asks that the report of the model does have such a note.
+Differences of a runtime are declared in `DIFFERENCES` of its backend or frontend; `convert ops` and reports show them.
+If a reason here ends in "declared", `special_values.py` checks that the report of the model has such a note.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ ENDLESS = ("RaggedRange", "RaggedTensorToTensor")
 
 
 def is_known(source: str, target: str, operator: str, noted: bool = True) -> bool:
-    """Whether a difference of this operator is known, by the table or because the backend declares it.
+    """Return whether a difference of this operator is known, from the table or because the backend declares it.
 
     noted: whether the report of its model has a note of a declared difference.
     """

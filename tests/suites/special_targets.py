@@ -1,4 +1,4 @@
-"""Runs one node of ONNX on feeds at the edge in each target: the artefact is made once for feeds of one shape."""
+"""Run one ONNX node on special values in each target. The artefact is written once for inputs of one shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def onnxruntime_run(model: onnx.ModelProto) -> Run:
 
 
 def reference_run(model: onnx.ModelProto | ir.Model) -> Run:
-    """The project's own executor of the graph, in the dtypes of the model."""
+    """Run the project's own executor of the graph, in the dtypes of the model."""
     from convert.reference.executor import run
 
     graph = model if isinstance(model, ir.Model) else ir.from_proto(model)
@@ -39,7 +39,7 @@ def reference_run(model: onnx.ModelProto | ir.Model) -> Run:
 
 
 def tensorflow_run(model: onnx.ModelProto) -> Run:
-    """As the SavedModel's function computes it."""
+    """Run the SavedModel's function."""
     import tensorflow as tf
     from convert.backends.tensorflow.constants import Store
     from convert.backends.tensorflow.emit import check
@@ -63,8 +63,8 @@ def keras_run(model: onnx.ModelProto) -> Run:
     import keras
     from convert.backends import keras as room
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
     from tests.backends.keras.ops.keras_support import shared
 
     folder = tempfile.TemporaryDirectory()
@@ -88,7 +88,7 @@ def tflite_run(model: onnx.ModelProto) -> Run:
 
 
 def torch_run(model: onnx.ModelProto) -> Run:
-    """As the program computes it, by the module that is captured: capturing takes seconds, and changes no operator."""
+    """Run the module that the program is captured from: capturing takes seconds, and changes no operator."""
     import torch
     from convert.backends.pytorch.dtypes import tensor_from
     from convert.backends.pytorch.emit import check
@@ -115,12 +115,12 @@ RUNS = {"tf": tensorflow_run, "keras": keras_run, "tflite": tflite_run, "torch":
 
 
 def caffe2_results(cases: Sequence[Case]) -> Iterator[tuple[Case, Any]]:
-    """What the real Caffe2 gives for each case, or the error; all nets in one process."""
+    """Return the real Caffe2's outputs for each case, or the error; all nets run in one process."""
     from convert.backends import caffe2
     from convert.frontends.caffe2.runner.runner import Job, run_jobs
 
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
     from tests.backends.keras.ops.keras_support import shared
 
     written: dict[Any, Path | Exception] = {}
@@ -144,13 +144,13 @@ def caffe2_results(cases: Sequence[Case]) -> Iterator[tuple[Case, Any]]:
 
 
 def _key(case: Case) -> tuple[Any, ...]:
-    """What cases have in common that one artefact serves."""
+    """Return the key that cases share if one artefact serves them."""
     weights = (id(x) for x in case.inputs if isinstance(x, Const))
     return (case.operator, id(case.attributes), *weights, *((n, x.shape) for n, x in feeds_of(case).items()))
 
 
 def results(cases: Sequence[Case], make: Callable[[onnx.ModelProto], Run]) -> Iterator[tuple[Case, Any]]:
-    """What `make` gives for each case, or the error; artefacts are shared by feeds of one shape."""
+    """Return the result of `make` for each case, or the error; inputs of one shape share an artefact."""
     made: dict[Any, Any] = {}
     for case in cases:
         feed, key = feeds_of(case), _key(case)

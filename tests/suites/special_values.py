@@ -1,8 +1,11 @@
-"""Feeds the operators of the tables values at the edge, and compares what was converted with the source framework.
+"""Run the operators of the tables on special values, and compare the conversion with the source framework.
 
-`python tests/suites/special_values.py pytorch onnx`, `… tensorflow onnx`, `… onnx tf` (keras, tflite, torch, caffe2)
-print a line for each row and feed that differs, and the counts. `--only clamp sort` restricts it to operators. The exit
-code is 1 if an operator differs that `KNOWN` does not name.
+    python tests/suites/special_values.py pytorch onnx
+    python tests/suites/special_values.py tensorflow onnx
+    python tests/suites/special_values.py onnx tf|keras|tflite|torch|caffe2 [--only clamp sort]
+
+It prints a line for each row and input that differs, and the counts. `--only` selects operators. The exit code is 1 if
+an operator differs that `KNOWN` does not name.
 """
 
 from __future__ import annotations
@@ -32,8 +35,9 @@ from tests.support.cases import Case, rows_of_package
 
 @dataclass(frozen=True)
 class Found:
-    """What became of one row on one feed: `same`, `differs`, `source refuses`, `refused` or `ended` (the process did),
-    with how it differs; and whether a note of the model's report tells of such a difference.
+    """The outcome of one row on one input set, and whether a note of the report mentions a difference.
+
+    It is `same`, `differs`, `source refuses`, `refused` or `ended` (the process crashed).
     """
 
     operator: str
@@ -44,7 +48,7 @@ class Found:
 
 
 def compared(case: Case, got: Sequence[Any], want: Sequence[np.ndarray], wide: Sequence[Any] = ()) -> Found:
-    """The outcome of one case; `wide` are the source's results in float64, where there are any."""
+    """Return the outcome of one case; `wide` are the source's results in float64, if there are any."""
     exact = [*wide, *[None] * len(want)]
     pairs = zip(got, want, exact, strict=False)
     fault = "; ".join(filter(None, (difference(np.asarray(g), np.asarray(w), e) for g, w, e in pairs)))
@@ -52,11 +56,11 @@ def compared(case: Case, got: Sequence[Any], want: Sequence[np.ndarray], wide: S
 
 
 def with_note(found: Found, model: Any, kind: str) -> Found:
-    """The outcome with whether the report of `model`, read from a source of this kind, has a note of it."""
+    """Return the outcome, with whether the report of `model`, read from a source of this kind, has a note about it."""
     if found.outcome != "differs":
         return found
     from convert import plugin
-    from convert.differences import differences_in
+    from convert.runtimes.differences import differences_in
 
     return replace(found, noted=bool(differences_in(model, plugin.differences(kind, "onnx"))))
 
@@ -70,9 +74,9 @@ def _wider(array: np.ndarray) -> np.ndarray:
 
 
 def pytorch_to_onnx(row: Case) -> Iterator[Found]:
-    """Each feed through PyTorch and through the ONNX model that its rule leads to, in onnxruntime.
+    """Run each feed through PyTorch and through the ONNX model that its rule emits, in onnxruntime.
 
-    A rule that refuses unknown sizes, or unknown ones beside a length of 0, is asked again with the known ones.
+    If a rule refuses unknown sizes, or unknown ones next to a length of 0, it runs again with the known sizes.
     """
     from convert.errors import Unsupported
     from tests.frontends.pytorch.ops.support import arrays_in, expected
@@ -80,7 +84,7 @@ def pytorch_to_onnx(row: Case) -> Iterator[Found]:
     for case in edge_cases(row):
         if _ends_process(case):
             continue
-        if case.operator == "lcm":  # the least integer over -1 ends PyTorch's process
+        if case.operator == "lcm":  # the least integer divided by -1 crashes PyTorch
             case = with_arrays(case, lambda a: np.maximum(a, -np.iinfo(a.dtype).max) if a.dtype.kind == "i" else a)
         if "_polynomial_" in case.operator:  # PyTorch takes as many steps as the degree says: 3e38 have no end
             degrees = tuple(
@@ -112,10 +116,10 @@ def pytorch_to_onnx(row: Case) -> Iterator[Found]:
 
 
 def _of_rule(case: Case, dynamic: int) -> tuple[Any, list[int], Sequence[Any]]:
-    """The graph of a rule, where the first `dynamic` inputs have unknown sizes, which results it has, and these."""
+    """Return a rule's graph, with unknown sizes of the first `dynamic` inputs, and the indices of its results."""
     from convert.backends.onnx import to_proto
 
-    from convert.options import Options
+    from convert.request.options import Options
     from tests.frontends.pytorch.ops.support import arrays_in, lowered
 
     model, kept = lowered(case, dynamic=dynamic)
@@ -134,17 +138,17 @@ _NO_KERNEL = ("NOT_IMPLEMENTED", "Could not find an implementation", "Type Error
 
 
 def tensorflow_to_onnx(row: Case) -> Iterator[Found]:
-    """Each feed through TensorFlow and through the graph that was read, in onnxruntime."""
+    """Run each feed through TensorFlow and through the graph that the frontend reads, in onnxruntime."""
     import tensorflow as tf
     from convert.frontends import tensorflow as frontend
 
-    from convert.options import Options
-    from convert.report import Report
-    from convert.source import Source
+    from convert.outcome.report import Report
+    from convert.request.options import Options
+    from convert.request.source import Source
     from tests.frontends.tensorflow.ops.tf_support import concrete_of, run
 
     for case in edge_cases(row):
-        if "BackpropInput" in case.operator:  # another size than the result's ends TensorFlow's process
+        if "BackpropInput" in case.operator:  # TensorFlow crashes if this size differs from the result's
             case = replace(case, inputs=(row.inputs[0], *case.inputs[1:]))
         limits = "extremes" in case.label or "pairs" in case.label
         if _ends_process(case) or (case.operator in ENDLESS and limits):
@@ -165,7 +169,9 @@ def tensorflow_to_onnx(row: Case) -> Iterator[Found]:
 
 
 def onnx_to(target: str) -> Callable[[Case], Iterator[Found]]:
-    """Each feed through onnxruntime, or the reference executor where that has no kernel, and through the artefact."""
+    """Run each feed through the artefact, and through onnxruntime, or the reference executor if onnxruntime has no
+    kernel.
+    """
 
     def outcomes(row: Case) -> Iterator[Found]:
         cases = [_divisible(case) for case in edge_cases(row) if not _ends_process(case)]
@@ -173,7 +179,7 @@ def onnx_to(target: str) -> Callable[[Case], Iterator[Found]]:
         for case, want in ((c, wanted[id(c)]) for c in cases):
             if isinstance(want, Exception):
                 yield Found(case.operator, case.label, "source refuses", str(want)[:80])
-        # Sizes that contradict each other end processes of TensorFlow's.
+        # Sizes that contradict each other crash TensorFlow's process.
         taken = [c for c in cases if not isinstance(wanted[id(c)], Exception)]
         meant = {id(case): want for case, want in results(taken, reference_run)}
         made = caffe2_results(taken) if target == "caffe2" else results(taken, RUNS[target])
@@ -182,7 +188,7 @@ def onnx_to(target: str) -> Callable[[Case], Iterator[Found]]:
             if isinstance(got, Exception):
                 yield _refused(case, got)
             else:
-                # Where onnxruntime and the specification differ, either will do.
+                # If onnxruntime and the specification differ, either result is accepted.
                 exact = [] if isinstance(other, Exception) else [np.asarray(o) for o in other]
                 yield compared(case, got, want, exact)
 
@@ -194,7 +200,7 @@ def _ends_process(case: Case) -> bool:
 
 
 def _divisible(case: Case) -> Case:
-    """Without integer quotients that end the process: by zero, and the least number by −1."""
+    """Leave out integer quotients that crash the process: by zero, and the least integer by −1."""
     if case.operator not in ("Div", "Mod") or not isinstance(case.inputs[1], np.ndarray):
         return case
     divisor = case.inputs[1]
@@ -211,7 +217,7 @@ RANDOM = ("Random", "Multinomial", "Bernoulli", "Dropout", "rand", "bernoulli", 
 
 
 def rows_of(source: str) -> list[Case]:
-    """The rows of a source's table, without random operators and declared gaps."""
+    """Return the rows of a source's table, without random operators and declared gaps."""
     tables = {"pytorch": "tests.frontends.pytorch.ops", "tensorflow": "tests.frontends.tensorflow.ops",
               "onnx": "tests.backends.tensorflow.ops"}  # fmt: skip
     rows = rows_of_package(tables[source])
@@ -219,7 +225,7 @@ def rows_of(source: str) -> list[Case]:
 
 
 def runner_of(source: str, target: str) -> Callable[[Case], Iterator[Found]]:
-    """What gives the outcomes of one row."""
+    """Return the function that computes the outcomes of one row."""
     if source == "onnx":
         return onnx_to(target)
     return {"pytorch": pytorch_to_onnx, "tensorflow": tensorflow_to_onnx}[source]
@@ -236,7 +242,9 @@ def preload(target: str) -> None:
 
 
 def isolated(run: Callable[[Case], Iterator[Found]], row: Case) -> Iterator[Found]:
-    """The outcomes of a row in a process of its own, which a kernel may end: the others go on, and the row is named."""
+    """Return the outcomes of a row from a process of its own; if a kernel ends that process, the error names the
+    row.
+    """
     context = multiprocessing.get_context("fork")
     reader, writer = context.Pipe(duplex=False)
 
@@ -268,7 +276,7 @@ SECONDS = 240.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", choices=("pytorch", "tensorflow", "onnx"))
     parser.add_argument("target", choices=("onnx", "caffe2", *RUNS))
     parser.add_argument("--only", nargs="*", default=[], help="operators by name")

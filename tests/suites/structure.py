@@ -1,12 +1,17 @@
-"""How calm the rooms are: entries at one level, import floors, arrows, arrows back up and circles, as a table.
+"""Measure the imports within each package, as a table: entries, floors, arrows, arrows back and circles.
 
     python tests/suites/structure.py [--root TREE] [--arrows ROOM | --sizes]
 
-An entry is a file or folder of modules that lies in the room, `__init__` included. Floors: the longest chain of entries
-that import one another, with circles as one. An arrow is a pair of entries of which one imports the other, wherever in
-it, for type checkers too. Back up: the fewest arrows that would have to go for the entries to have no circle. Circles:
-of files in the room, and of its entries. --root takes another state of the project; --arrows lists those of one room;
---sizes lists the functions, files and folders that are larger than the guides say.
+| column | meaning |
+|---|---|
+| entry | a file or folder of modules directly in the package, with its `__init__` |
+| floors | the longest chain of entries that import one another; a circle counts as one |
+| arrow | a pair of entries one of which imports the other, anywhere in it, for type checkers too |
+| back | the fewest arrows to remove so that the entries have no circle |
+| circles | circles of files in the package, and of its entries |
+
+--root measures another state of the project; --arrows lists the arrows of one package; --sizes lists the functions,
+files and folders that are larger than the guides allow.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.import_graph import ROOT, TOPS, arrows, arrows_back, circles, entries, floors, name_of
 
-ALWAYS = ("convert/numerics", "convert/runners")
+ALWAYS = ("convert/numerics", "convert/runtimes")
 """Rooms that have a row though they have few entries."""
 
 FEW = 5
@@ -28,7 +33,7 @@ FEW = 5
 
 
 def rooms(root: Path) -> list[Path]:
-    """convert/, its folders, and each frontend and backend with its folders."""
+    """Return convert/, its folders, and each frontend and backend with its folders."""
     folders = [root / "convert"]
     for top in TOPS:
         inner = sorted(p.parent for p in (root / top).rglob("__init__.py"))
@@ -37,7 +42,7 @@ def rooms(root: Path) -> list[Path]:
 
 
 def row(graph: dict[str, set[str]], folder: Path, root: Path) -> list[str | int]:
-    """One line of the table."""
+    """Return one line of the table."""
     room = name_of(folder, root)
     inside = entries(graph, room)
     modules = {
@@ -55,7 +60,9 @@ GUIDES = {"function": 60, "file": 800, "folder": 25}
 
 
 def oversized(root: Path) -> list[tuple[str, int, str]]:
-    """Return what exceeds its guide in the product, as (kind, size, place), the largest of each kind first."""
+    """Return everything in the product that exceeds its guide, as (kind, size, place), the largest of each kind
+    first.
+    """
     found: list[tuple[str, int, str]] = []
     for top in TOPS:
         files = sorted((root / top).rglob("*.py"))

@@ -1,9 +1,9 @@
-"""Frozen graphs of small functions, converted to ONNX, run by onnxruntime and compared with TensorFlow.
+"""Convert frozen graphs of small functions to ONNX, run them in onnxruntime and compare them with TensorFlow.
 
     python tests/suites/tensorflow_frozen.py [--topics lists,text] [--names sum] [--forms open] [-v]
 
-Counted by outcome: right, refused (a gap that the row declares, or another reason), wrong, error. A refusal is right
-to be one only where the row declares it.
+The outcomes are right, refused (a gap that the row declares, or another reason), wrong and error. Only a declared
+refusal is accepted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOPICS = ("numbers", "shapes", "axes", "control", "lists", "text", "images", "ma
 
 
 def rows(topics: str = "") -> Iterator[tuple[str, FrozenRow, str]]:
-    """Every row of the topics in every form: topic, row, form."""
+    """Yield every row of the topics in every form: topic, row, form."""
     for topic in topics.split(",") if topics else TOPICS:
         for made in importlib.import_module(f"tests.suites.frozen_graphs.{topic}").ROWS:
             for form in made.forms:
@@ -39,7 +39,7 @@ def rows(topics: str = "") -> Iterator[tuple[str, FrozenRow, str]]:
 
 
 def outcome(made: FrozenRow, form: str) -> tuple[str, str]:
-    """What becomes of one graph: right, gap, refused, wrong or error, and what was said."""
+    """Return the outcome of one graph: right, gap, refused, wrong or error, and the message."""
     try:
         graph = frozen(made, form)
     except Exception as error:
@@ -71,7 +71,7 @@ def _compared(graph: FrozenGraph, target: Path) -> tuple[str, str]:
     try:
         model = onnx.load(target)
         if all(v.type.tensor_type.HasField("shape") for v in (*model.graph.input, *model.graph.output)):
-            onnx.checker.check_model(model, full_check=True)  # it takes no unknown ranks
+            onnx.checker.check_model(model, full_check=True)  # it accepts no unknown ranks
         session = onnxruntime.InferenceSession(str(target), options, providers=["CPUExecutionProvider"])
         given = {i.name for i in session.get_inputs()}
         for feed, expected in zip(graph.feeds, graph.expected, strict=True):
@@ -85,7 +85,10 @@ def _compared(graph: FrozenGraph, target: Path) -> tuple[str, str]:
 
 
 def difference(got: np.ndarray, want: np.ndarray) -> str:
-    """What is wrong with an output, or nothing: dtype and shape, whole numbers and text exact, others to roundings."""
+    """Return the error of an output, or "".
+
+    Dtype, shape, integers and text must be equal, floats up to rounding errors.
+    """
     if got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if want.dtype.kind in "OSU":
@@ -110,7 +113,7 @@ def _line(said: object) -> str:
 
 
 def main() -> int:
-    """The graphs that were asked for, those that are not right told one by one, then the counts."""
+    """Run the selected graphs; print those that are not right one by one, then the counts."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--topics", default="", help=f"some of {','.join(TOPICS)}")
     options.add_argument("--names", default="", help="only rows whose name has this")

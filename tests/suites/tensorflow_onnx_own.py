@@ -1,13 +1,13 @@
-"""The tests that tensorflow-onnx has for its own converter, with `convert` in that one's place.
+"""Run tensorflow-onnx's own tests with `convert` in place of its converter.
 
     pip download --no-deps --no-binary tf2onnx tf2onnx && tar xzf tf2onnx-*.tar.gz
     pip install --no-deps tf2onnx parameterized requests
     python tests/suites/tensorflow_onnx_own.py tf2onnx-*/tests [--modules test_backend test_loops] [-v]
 
-Each test builds a function, freezes it and runs it in TensorFlow; the graph is converted here, run by onnxruntime and
-compared with the tolerances of the test (a relative one of 1e-7, which is less than float32 has, counts as 1e-6).
-Printed are counts by outcome. `graph` is a test that looks into the graph that the other converter made, after its
-numbers were right here; tests that give single inputs another layout are left out.
+Each test builds a function, freezes it and runs it in TensorFlow. The graph is converted here, run by onnxruntime and
+compared at the tolerances of the test. A relative tolerance of 1e-7, below the precision of float32, counts as 1e-6.
+Counts by outcome are printed. The outcome `graph` is a test with right numbers that goes on to check the graph of the
+other converter. Tests that give single inputs another layout are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OTHER_LAYOUT = ("inputs_as_nchw", "outputs_as_nchw")
 
 
 class Refused(Exception):
-    """What `convert` does not take."""
+    """The test gives arguments that `convert` does not have."""
 
 
 def run_case(self: Any, func: Any, feed_dict: Mapping[str, Any], input_names_with_port: Sequence[str],
@@ -46,12 +46,12 @@ def run_case(self: Any, func: Any, feed_dict: Mapping[str, Any], input_names_wit
              check_value: bool = True, check_shape: bool = True, check_dtype: bool = True,
              process_args: Mapping[str, Any] | None = None, onnx_feed_dict: Mapping[str, Any] | None = None,
              as_session: bool = False, premade_placeholders: bool = False, **_: Any) -> None:  # fmt: skip
-    """In the place of the base class's method of the same parameters."""
+    """Replace the base class's method of the same parameters."""
     if any(name in (process_args or {}) for name in _OTHER_LAYOUT):
         raise unittest.SkipTest("another layout for single inputs")
     names = list(output_names_with_port)
     expected, graph, _tables = self.freeze_and_run_tf(func, feed_dict, names, as_session, premade_placeholders, False)
-    # What has a default and is fed all the same, a user keeps an input by its name.
+    # A value with a default that the test feeds remains an input, as if the user had named it.
     fed = {name.split(":")[0] for name in feed_dict}
     kept = [node.name for node in graph.node if node.op == "PlaceholderWithDefault" and node.name in fed]
     try:
@@ -64,7 +64,7 @@ def run_case(self: Any, func: Any, feed_dict: Mapping[str, Any], input_names_wit
     found = session.run(None, {name: array for name, array in feed.items() if name in inputs})
     # Complex numbers are pairs of real ones, as a note says.
     expected = [np.stack([y.real, y.imag], -1) if np.iscomplexobj(y) else y for y in expected]
-    several = len(found) == 1 and len(expected) > 1  # a test that names the first output of an operator of several
+    several = len(found) == 1 and len(expected) > 1  # a test that names the first of an operator's several outputs
     assert several or len(found) == len(expected), f"{len(found)} outputs of {len(expected)}"
     self.assert_results_equal(expected, found, max(rtol, 1e-6), atol, mtol, check_value, check_shape, check_dtype)
 
@@ -79,7 +79,7 @@ def cases(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def outcome(test: unittest.TestCase) -> tuple[str, str]:
-    """What became of a test, and what was said."""
+    """Return the outcome of a test, and its message."""
     result = unittest.TestResult()
     test.run(result)
     if result.skipped:
@@ -95,13 +95,13 @@ def outcome(test: unittest.TestCase) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Print what is not right, and counts for each module."""
+    """Print the tests that are not right, and the counts for each module."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tests", type=Path, metavar="TESTS", help="the folder tests/ of the unpacked package")
     parser.add_argument("--modules", nargs="+", default=MODULES)
     parser.add_argument("-v", "--verbose", action="store_true", help="print skipped tests too")
     asked = parser.parse_args()
-    sys.argv[1:] = []  # the other package's tests read it
+    sys.argv[1:] = []  # the other package's tests read this attribute
     sys.path.insert(0, str(asked.tests))
     os.environ["TF2ONNX_TEST_OPSET"] = str(OPSET)
     warnings.simplefilter("ignore")

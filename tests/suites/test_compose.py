@@ -1,6 +1,6 @@
 """Random graphs through every backend: a small sample with fixed seeds by default, a larger one behind `long`.
 
-Graphs are judged by `compose_judge.py`; what is not right is made small, and printed as a script.
+`compose_judge.py` judges the graphs. A graph that fails is reduced and printed as a script.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.suites.compose_program import Input, Program, Step
 
 
 def bad(seeds: range, targets: tuple[str, ...], workers: int) -> dict[tuple[str, str], int]:
-    """How many graphs are not right and not refused, by format and status."""
+    """Return the number of graphs that are neither right nor refused, by format and status."""
     jobs = [(source, seed, seed % 4 != 3) for seed in seeds for source in ("pytorch", "onnx")]
     counts = run_seeds(jobs, targets, workers)
     assert sum(n for (_, status), n in counts.items() if status == "right") > len(jobs)
@@ -55,7 +55,7 @@ def test_the_judge_takes_rounding_and_nothing_else() -> None:
     free = [np.array([0, 1, 2, 3, 5])]
     assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole], free) == ""
     assert fault(np.array([0, 1, 2, 5, 4]), whole, whole, [whole], free) == "1 of 5 elements differ"
-    # A choice among equal numbers, further on: only where it makes a difference, and only what lies between.
+    # A choice among equal numbers inside the graph is skipped only if it changes the outputs.
     chosen = want.copy()
     chosen[0] += 1
     middle, settled, beyond = (chosen.astype(np.float32) for _ in range(3))
@@ -82,7 +82,7 @@ def test_a_norm_of_equal_numbers_may_have_what_rounding_does_to_their_mean() -> 
 
     assert said(2.0**-23) == ""
     assert "times what rounding explains" in said(1e-5)
-    want *= 0  # as it is without the bias
+    want *= 0  # the value before the bias is added
     noisy = [n - n.mean(0) for n in noisy]
     plain = want.astype(np.float32)
     assert said(2.0**-23) == ""
@@ -90,7 +90,7 @@ def test_a_norm_of_equal_numbers_may_have_what_rounding_does_to_their_mean() -> 
 
 
 def test_what_cancels_has_the_rounding_of_its_parts() -> None:
-    """x - tanh(x) of a small x is a third of its cube: in float32 the rounding of tanh(x) may make any sign of it."""
+    """For a small x, x - tanh(x) is a third of x's cube: in float32 the rounding of tanh(x) may give it any sign."""
     x = np.array([-3.5e-4, -0.5, 2.0])
     exact = x - np.tanh(x)
     runs = np.stack([moved(exact, seed, "F.tanhshrink({x})") for seed in range(8)])

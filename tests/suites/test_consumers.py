@@ -1,4 +1,4 @@
-"""The suite of consumers: its networks, its rows and its scripts, which need nothing installed; and the consumers."""
+"""Test the tables and scripts of `consumers.py`, which need no installation; with `long`, also run the consumers."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ HERE = Consumer("onnxruntime of these tests", Needs(pip=("onnxruntime",)), "run_
 
 
 class Determinants(torch.nn.Module):
-    """What TensorFlow Lite has no operator for."""
+    """A network of determinants, for which TensorFlow Lite has no operator."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.det(x)
 
 
 class ThisPython(Environment):
-    """The environment that the tests run in."""
+    """The environment that runs the tests."""
 
     @property
     def python(self) -> Path:
@@ -81,14 +81,14 @@ def test_scripts_are_of_the_oldest_python() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "words"])
 def test_the_way_of_a_network(name: str, tmp_path: Path) -> None:
-    """Written, run by its script in a process, judged: with the onnxruntime that is here anyway."""
+    """A network is written, run by its script in a process, and judged, using the installed onnxruntime."""
     here = ThisPython(tmp_path, HERE.needs)
     assert measure(HERE, here, name, tmp_path) == Cell(HERE.name, name, RIGHT)
 
 
 @pytest.mark.slow
 def test_what_goes_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other numbers, another shape, an error of the consumer, one of ours."""
+    """The errors are other numbers, another shape, an error of the consumer, and an error of ours."""
     here = ThisPython(tmp_path, HERE.needs)
     single = answers("mlp", *feed("mlp").values())[0]
     for given in (single * (1 + 1e-4), single[:1]):
@@ -169,7 +169,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.long
 @pytest.mark.parametrize("consumer", CONSUMERS, ids=lambda c: c.name)
 def test_consumer(consumer: Consumer, models: Path, tmp_path: Path) -> None:
-    """Installed from the registries; CONVERT_CONSUMERS names a folder in which the environments are kept."""
+    """Consumers are installed from the registries; CONVERT_CONSUMERS names a folder that keeps the environments."""
     folder = Path(os.environ.get("CONVERT_CONSUMERS", tmp_path))
     try:
         _, cells = measure_all(consumer, list(NETWORKS), folder, models, print)

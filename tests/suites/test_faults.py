@@ -1,4 +1,4 @@
-"""Kills, full disks and limits as `faults.py` makes them: a few by default, all of them with `-m long`."""
+"""Kills, full disks and limits of `faults.py`: a few by default, all of them with `-m long`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [
 
 @pytest.mark.slow
 def test_a_killed_conversion_leaves_the_old_output_or_a_new_one() -> None:
-    """Two kills: of the process that was started, and of the one that works for it."""
+    """Kill two processes: the one that was started, and the one that works for it."""
     done, wrong = faults.kills(["convert"], ["KILL"], 2, seed=1)
     assert (done, wrong) == (2, [])
 

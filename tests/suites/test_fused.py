@@ -1,4 +1,4 @@
-"""The table of fused layers: every combination of a family, in children that may die, with oneDNN on and off."""
+"""Every combination of each family of fused layers, in child processes that may crash, with oneDNN on and off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.suites.fused import LAYERS, run_family
 
-# One of each kind of trouble: those that TensorFlow 2.21 is known to fuse wrongly where they are emitted plainly.
+# One of each kind of error: those that TensorFlow 2.21 is known to fuse wrongly if they are emitted plainly.
 SAMPLE = {
     "matmul": [
         ("matmul", "wider", "none", "float32"),

@@ -1,4 +1,4 @@
-"""Changed files of eleven formats: a sample by default of those that are quick, more of all behind `long`."""
+"""Mutated files of eleven formats: a sample of the quick formats by default, more of all behind `long`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def fuzz(formats: str, *more: str) -> None:
-    """Run the suite in a process of its own: workers are forked from one that has no threads."""
+    """Run the suite in a process of its own: workers are forked from a process without threads."""
     command = [sys.executable, "-m", "tests.suites.fuzz", "--formats", formats, *more]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Hostile files under a watcher of system calls: a sample of those that need no framework, the others behind `long`."""
+"""Hostile files under strace: a sample of those that need no framework by default, the others behind `long`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from convert.runners.sandbox import CALLS, FILES, available_measures
+from convert.processes.sandbox import CALLS, FILES, available_measures
 from tests.suites import hostile as suite
 from tests.suites import hostile_watch as watch
 from tests.suites.hostile import MAKERS
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def hostile(*words: str) -> str:
-    """Run the suite in a process of its own; it fails where a score is not 0."""
+    """Run the suite in a process of its own; the test fails if a score is not 0."""
     command = [sys.executable, "-m", "tests.suites.hostile", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,7 +64,7 @@ def test_some_files_that_no_check_has_refused_do_no_harm_in_the_sandbox() -> Non
 @pytest.mark.long
 @pytest.mark.parametrize("kind", UNCHECKED)
 def test_no_file_that_no_check_has_refused_does_harm_in_the_sandbox(kind: str) -> None:
-    """Every file of these classes, when it is read, and when it is run as a source and as a target."""
+    """Run every file of these classes when it is read, and when it runs as a source and as a target."""
     pytest.importorskip("torch", reason="some of the files are PyTorch's")
     pytest.importorskip("tensorflow", reason="some of the files are TensorFlow's")
     hostile("--classes", kind, "--unchecked", "--verbs", "inspect,convert,target,python", "--timeout", "4")
@@ -89,7 +89,7 @@ def test_files_made_before_their_maker_failed_are_tried(
 
 
 def test_what_a_command_did_is_read_from_a_log_that_grows(tmp_path: Path) -> None:
-    """A call that had begun when the log was looked at counts when it has ended, one of before the command never."""
+    """A call that began before the log was read counts once it has ended; a call before the command never counts."""
     log = watch.Log(tmp_path / "strace")
 
     def grow(text: str) -> None:

@@ -1,7 +1,7 @@
-"""Families of keras.applications through every pair, behind the marker `long`: the suite of the same name by pytest.
+"""Families of keras.applications through every pair, behind `long`: `keras_applications.py` as a test.
 
-The sample in every run is `test_keras_networks.py`, which converts a small ConvNeXt, a residual network and a vision
-transformer in the process of the tests.
+`test_keras_networks.py` is the sample in every run: a small ConvNeXt, a residual network and a vision transformer,
+converted in the process of the tests.
 """
 
 from __future__ import annotations

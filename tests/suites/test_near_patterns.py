@@ -1,4 +1,6 @@
-"""The programs near what optimizers look for: those that one of them took for something else, and all of them."""
+"""Test the programs of `near_patterns.py`: those that an optimizer has computed wrongly, and with `long` all of
+them.
+"""
 
 from __future__ import annotations
 

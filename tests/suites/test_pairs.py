@@ -1,4 +1,4 @@
-"""Any format against any other, either being the source: one network in thirteen forms, every pair of them."""
+"""Compare one network in thirteen formats with itself, each format with every other, in both directions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import nn
 
 import convert
 from convert.batch.fork_server_pool import fork_server_socket
-from convert.runners.fork_client import ADDRESS
-from convert.runners.marks import MARK, new_mark
+from convert.processes.fork_client import ADDRESS
+from convert.processes.marks import MARK, new_mark
 
 pytestmark = pytest.mark.long
 
@@ -26,7 +26,7 @@ SUFFIXES = [".pt", ".pt2", ".ts", *FORMATS.values(), ".h5"]
 
 @pytest.fixture(scope="module")
 def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with `net` under every suffix; models run in forks of a warm process meanwhile."""
+    """Return a folder with `net` under every suffix; meanwhile models run in forks of a warm process."""
     folder = tmp_path_factory.mktemp("pairs")
     torch.manual_seed(0)
     body = [nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
@@ -61,7 +61,7 @@ def test_every_pair_passes(source: str, artefacts: Path) -> None:
         if ".caffe2" in (source, target) and runner.available():
             continue
         inputs = SPEC if source in (".pt", ".ts", ".script.pt", ".torch") else None
-        code = ".torch" in (source, target)  # which is executed
+        code = ".torch" in (source, target)  # the loader executes this code
         verdict = convert.verify(
             artefacts / f"net{source}", artefacts / f"net{target}", inputs=inputs, trust=code
         ).verdict

@@ -1,4 +1,4 @@
-"""`picture_sizes.py`: networks for pictures of any size give the numbers of PyTorch at ten sizes, or an error."""
+"""The image networks of `picture_sizes.py` give PyTorch's numbers at ten sizes, or raise an error."""
 
 from __future__ import annotations
 

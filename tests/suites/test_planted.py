@@ -1,6 +1,6 @@
-"""The verifier's own score as a test: no false alarm, no miss.
+"""The score of the verifier (`planted.py`) as a test: no false alarm, no miss.
 
-By default one network, and what needs no other framework's process of the readers; all of them with `-m long`.
+By default one network, and the frontends that need no other framework's process; all of them with `-m long`.
 """
 
 from __future__ import annotations

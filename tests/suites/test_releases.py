@@ -1,4 +1,4 @@
-"""The suite of releases: how it counts, what it prints, and a run in the environment of these tests."""
+"""Test the counts of `releases.py`, its table, and a run in the environment of these tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_expected(): assert False
 
 
 class ThisPython(Environment):
-    """The environment that the tests run in."""
+    """The environment that runs the tests."""
 
     @property
     def python(self) -> Path:

@@ -1,4 +1,4 @@
-"""The same model is the same bytes in every format; by default twice in this process, with `-m long` in others."""
+"""The same model becomes the same bytes in every format: by default twice in this process, with `-m long` in others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_another_processor_writes_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_another_hash_seed_writes_the_same_onnx_and_caffe2(tmp_path: Path) -> None:
-    """Without a framework a process costs a second."""
+    """A process without a framework takes one second."""
     variants = ["onnx", "onnx, external data", "caffe2"]
     runs = same_bytes.run_in_process(1, ["onnx"], variants, tmp_path)
     assert same_bytes.compare([*runs, same_bytes.convert_all(["onnx"], variants, tmp_path / "here")]) == []

@@ -1,4 +1,6 @@
-"""Operators at the edge of numbers (special_values.py): some of PyTorch's rows by default, every table when long."""
+"""Test operators on special values (`special_values.py`): some of PyTorch's rows by default, every table with
+`long`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ MENDED = ("clamp_min", "floor_divide", "atan2", "hypot", "softshrink", "threshol
 
 
 def unknown_differences(source: str, target: str, step: int, only: tuple[str, ...] = ()) -> list[str]:
-    """What differs and is not known to, of each `step`-th row."""
+    """Return the unknown differences of every `step`-th row."""
     rows = [row for row in rows_of(source) if not only or row.operator in only][::step]
     found = [f for row in rows for f in runner_of(source, target)(row)]
     assert Counter(f.outcome for f in found)["same"]
@@ -39,7 +41,7 @@ def test_what_was_mended_of_pytorch_stays_so() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("source", "target"), TABLES)
 def test_no_operator_differs_unknown(source: str, target: str) -> None:
-    """In a process that has run nothing yet: each row forks one of its own, which may end."""
+    """Run the rows in a fresh process: each row forks a process of its own, which may crash."""
     command = [sys.executable, str(Path(__file__).with_name("special_values.py")), source, target]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     bad = ("differs", "unsaid", "ended")

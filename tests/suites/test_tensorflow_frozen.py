@@ -1,4 +1,4 @@
-"""Frozen graphs of small functions: a bounded sample in every run, the whole behind the marker `long`."""
+"""Test frozen graphs of small functions (`tensorflow_frozen.py`): a sample by default, all of them with `long`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.suites.tensorflow_frozen import difference, outcome, rows
 
 GRAPHS = {f"{topic}-{made.name}-{form}": (made, form) for topic, made, form in rows()}
 
-# One of each topic and kind, quick ones.
+# One quick row of each topic and kind.
 CHOSEN = (
     "numbers-range_of_three_scalars-old",
     "numbers-one_hot_of_a_depth-open",

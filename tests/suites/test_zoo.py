@@ -1,6 +1,6 @@
-"""A few models of the zoo in every run, all of them behind the marker `long`: `python tests/suites/zoo.py` is the rest.
+"""Run a few models of the zoo by default, all of them with `long` (`python tests/suites/zoo.py`).
 
-Each one runs in a process of its own there, and here too.
+Each model runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import convert
 from convert.batch.plan import plan_tasks
 from convert.batch.task_key import dependency_files
 
-# The cheapest of four kinds: a CNN, a decoder with its cache, recurrent layers, sound.
+# The fastest models of four kinds: a CNN, a decoder with its cache, recurrent layers, sound.
 CHOSEN = ("mobilenetv4_conv_small_035", "llama-past", "lstm-tagger", "conv-tasnet")
 NAMES = zoo.entries()
 
@@ -38,7 +38,9 @@ def test_a_model_converts_and_verifies(name: str) -> None:
 
 @pytest.mark.slow
 def test_it_is_a_manifest_for_batches(tmp_path: Path) -> None:
-    """Models of transformers as folders, the others as weights and a factory, described as they are here."""
+    """The manifest has models of transformers as folders, the others as weights and a factory, with the zoo's input
+    specs.
+    """
     manifest = save([NAMES["lstm-tagger"], NAMES["gpt2-past"]], tmp_path / "zoo")
     tasks = plan_tasks([str(manifest)], ["onnx", "tf", "caffe2"], tmp_path, {}, 60, None)
     assert [t.label for t in tasks] == [
@@ -53,7 +55,7 @@ def test_it_is_a_manifest_for_batches(tmp_path: Path) -> None:
 
 
 def test_the_zoo_is_broad() -> None:
-    """At least forty models of every kind that it promises."""
+    """The zoo has at least forty models of every kind that it promises."""
     groups = {zoo.group(entry.family) for entry in NAMES.values()}
     assert len(NAMES) >= 40
     promised = {"timm", "transformers", "segmentation", "detection", "diffusion", "recurrent", "audio", "decoder step"}

@@ -1,8 +1,10 @@
-"""Converts a zoo of PyTorch models to ONNX, and with `--to onnx tf` to TensorFlow too, and verifies each.
+"""Convert a zoo of PyTorch models to ONNX, or with `--to onnx tf` to TensorFlow too, and verify each.
 
-`python tests/suites/zoo.py --to onnx tf --jobs 2` makes, converts and verifies each model in its own process, under
-limits of time and memory. A line of JSON for each model and target goes to stdout, the summary by family and by cause
-to stderr. The exit code is 1 unless every pair passes or is a declared gap that does fail.
+    python tests/suites/zoo.py --to onnx tf --jobs 2
+
+Each model is built, converted and verified in a process of its own, under limits of time and memory. A line of JSON for
+each model and target goes to stdout, a summary by family and by cause to stderr. The exit code is 0 only if every pair
+passes, or is a declared gap that does fail.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _CONTEXT = multiprocessing.get_context("fork")
 
 @dataclass
 class Child:
-    """A process at work on one model, and what it has said so far."""
+    """A process that works on one model, and the outcomes that it has sent so far."""
 
     entry: Entry
     process: multiprocessing.Process
@@ -43,7 +45,7 @@ class Child:
 def outcomes(
     chosen: Sequence[Entry], targets: Sequence[str], jobs: int = 1, limits: Limits | None = None
 ) -> Iterator[list[Outcome]]:
-    """The outcomes of each model, a list with one for each target, as they come."""
+    """Yield the outcomes of each model, a list with one for each target, as they arrive."""
     limits = limits or Limits()
     preload()
     waiting = list(chosen)[::-1]
@@ -73,24 +75,24 @@ def outcomes(
 
 
 def _complete(child: Child, targets: Sequence[str], why: str) -> list[Outcome]:
-    """What the child said, and a failure for each target that it did not come to."""
+    """Return the outcomes of the child process, and a failure for each target that it did not reach."""
     entry, seconds = child.entry, round(time.perf_counter() - child.start, 1)
     lost = targets[len(child.said) :]
     return child.said + [Outcome(entry.name, entry.family, target, seconds=seconds, error=why) for target in lost]
 
 
 def group(family: str) -> str:
-    """The library or the topic that a family belongs to."""
+    """Return the library or the topic that a family belongs to."""
     return family.split()[0] if family.startswith(("timm ", "transformers ")) else family
 
 
 def cause(error: str) -> str:
-    """An error without what differs from model to model, for grouping."""
+    """Return an error text without the parts that differ between models, for grouping."""
     return re.sub(r"\d[\d.e+-]*", "#", re.sub(r"\s+", " ", error))[:160]
 
 
 def summary(found: Sequence[Outcome]) -> str:
-    """Counts by group and target, then what failed, by cause, and the declared gaps with their reasons."""
+    """Return counts by group and target, then the failures by cause, and the declared gaps with their reasons."""
     targets = list(dict.fromkeys(o.target for o in found))
     lines = [f"{'':16}{'models':>8}" + "".join(f"{t:>10}" for t in targets) + f"{'ratio':>9}{'seconds':>10}{'MiB':>8}"]
     for name in [*dict.fromkeys(group(o.family) for o in found), "all"]:
@@ -113,7 +115,7 @@ def summary(found: Sequence[Outcome]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the zoo."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="models by name; by default all of them")
     parser.add_argument("--to", nargs="+", choices=TARGETS, default=["onnx"])
     parser.add_argument("--family", nargs="+", default=[""], help="only families whose name holds one of these")

@@ -1,4 +1,4 @@
-"""The zoo's models with pictures as output, or boxes: segmentation, detection, optical flow, diffusion, video."""
+"""Models of the zoo whose outputs are images or boxes: segmentation, detection, optical flow, diffusion, video."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def segmentation(name: str, size: int = 64, **options: Any) -> Built:
 
 
 class _Out(nn.Module):
-    """torchvision's networks give a dict of which `out` is asked for."""
+    """Return the entry `out` of the dict that torchvision's networks return."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def torchvision_segmentation(name: str) -> Built:
 
 
 class UNet(nn.Module):
-    """Two scales down and up again, with transposed convolutions and joined halves."""
+    """A U-Net of two scales, with transposed convolutions and concatenated halves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,14 +89,14 @@ class _OnePicture(nn.Module):
 
 
 def detector(name: str, size: int = 96, **options: Any) -> Built:
-    """A detector of torchvision from picture to boxes, non-maximum suppression included."""
+    """Return a detector of torchvision from image to boxes, non-maximum suppression included."""
     give_kernels()
     from torchvision.models import detection
 
     torch.manual_seed(0)
     module = getattr(detection, name)(weights=None, weights_backbone=None, num_classes=5, **options)
-    # Random heads are sure of nothing, or of everything: weights that keep the size of what goes through them give
-    # scores between that, which float32 can tell apart, and boxes inside the picture.
+    # Heads with random weights give scores of about 0 or 1. Weights that keep the scale of activations give scores in
+    # between, which float32 can distinguish, and boxes inside the image.
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for path, parameter in module.named_parameters():
@@ -105,7 +105,7 @@ def detector(name: str, size: int = 96, **options: Any) -> Built:
                 noise = torch.randn(parameter.shape, generator=generator)
                 parameter.copy_(gain / parameter[0].numel() ** 0.5 * noise)
     calibrated(module.backbone, torch.stack([module.transform.normalize(image) for image in images(size)]))
-    # Its Python looks at how many boxes there are, so one run of it is recorded.
+    # The network's Python reads the number of boxes, so one run of it is traced.
     return Built(_OnePicture(module.eval()), f"image:float32[3,{size},{size}]", {"trace": True})
 
 
@@ -140,7 +140,7 @@ def video() -> Built:
 
 
 def diffusion(name: str, inputs: list[str], **config: Any) -> Built:
-    """A denoiser or autoencoder of diffusers, small, with random weights."""
+    """Return a small denoiser or autoencoder of diffusers, with random weights."""
     import diffusers
 
     torch.manual_seed(0)
@@ -149,7 +149,7 @@ def diffusion(name: str, inputs: list[str], **config: Any) -> Built:
 
 
 class _Sample(nn.Module):
-    """diffusers' outputs without their class."""
+    """Return diffusers' outputs without their class."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -188,11 +188,11 @@ DENOISERS: dict[str, Callable[[], Built]] = {
 ENTRIES = [
     *(Entry(f"smp-{name.lower()}", "segmentation", partial(segmentation, name))
       for name in ("Unet", "FPN", "PSPNet", "DeepLabV3Plus", "Linknet", "UnetPlusPlus", "UPerNet")),
-    Entry("smp-pan", "segmentation", partial(segmentation, "PAN", 128)),  # its pyramid halves what is left thrice
+    Entry("smp-pan", "segmentation", partial(segmentation, "PAN", 128)),  # the pyramid halves the size three times
     *(Entry(name.replace("_", "-"), "segmentation", partial(torchvision_segmentation, name))
       for name in ("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "fcn_resnet50")),
     Entry("unet", "segmentation", unet),
-    # Means that float32 holds exactly: what a recorded run has of 0.485 is rounded, the source in float64 is not.
+    # Means that float32 represents exactly: a traced run rounds 0.485, the source in float64 does not.
     Entry("fasterrcnn", "detection",
           partial(detector, "fasterrcnn_mobilenet_v3_large_320_fpn", min_size=96, max_size=96,
                   box_detections_per_img=20, image_mean=[0.5] * 3, image_std=[0.25] * 3)),

@@ -1,7 +1,9 @@
-"""Writes the zoo as files and a manifest for `convert batch`, and is the file of factories that the manifest names.
+"""Write the zoo as files and a manifest for `convert batch`, and build the models that the manifest names.
 
-`python tests/suites/zoo.py --save zoo` writes them, and `convert batch zoo/zoo.toml --to onnx --to tf --to caffe2 -o
-converted` converts them all. A model of transformers is a folder, any other its weights and its factory here.
+    python tests/suites/zoo.py --save zoo
+    convert batch zoo/zoo.toml --to onnx --to tf --to caffe2 -o converted
+
+A model of transformers is saved as a folder. Any other model is saved as its weights; its factory is in this file.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ HERE = Path(__file__).resolve()
 
 
 def save(chosen: Iterable[Entry], folder: Path) -> Path:
-    """The path of the manifest. What is in `folder` already is replaced."""
+    """Write the zoo and return the path of the manifest. Existing files in `folder` are replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = [_table(entry.name, entry.build(), folder) for entry in chosen]
     manifest = folder / "zoo.toml"
@@ -45,7 +47,7 @@ def _table(name: str, built: Built, folder: Path) -> str:
     if built.inputs:
         row["input"] = [built.inputs] if isinstance(built.inputs, str) else list(built.inputs)
     row |= built.options
-    # What JSON writes of strings, booleans and lists of strings is TOML too.
+    # JSON's strings, booleans and lists of strings are valid TOML.
     return "[[models]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in row.items())
 
 

@@ -1,4 +1,4 @@
-"""What the zoo's tables share: an entry, the input specs of a model, and random weights that let inputs through."""
+"""Shared parts of the zoo's tables: entries, input specs, and random weights that outputs depend on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGETS = ("onnx", "tf")
 
 @dataclass(frozen=True)
 class Built:
-    """A model in eval mode and how `convert` is told about its inputs; `options` are further ones of `convert`."""
+    """A model in eval mode with the input specs for `convert`; `options` are further options of `convert`."""
 
     module: Any
     inputs: Any = None
@@ -38,7 +38,7 @@ class Entry:
 
 
 def entries() -> dict[str, Entry]:
-    """Every model by name, family after family."""
+    """Return every model by name, family after family."""
     declare_torchvision_operators()
     import zoo_dense
     import zoo_sequence
@@ -56,21 +56,22 @@ def entries() -> dict[str, Entry]:
 
 
 def images(size: int, channels: int = 3, batch: int = 8) -> torch.Tensor:
-    """Pictures of the two distributions that `convert verify` draws from, normal and uniform."""
+    """Return images of the two distributions that `convert verify` samples, normal and uniform."""
     generator = torch.Generator().manual_seed(2)
     shape = (batch // 2, channels, size, size)
     return torch.cat([draw(shape, generator=generator) for draw in (torch.randn, torch.rand)])
 
 
 def pictures(module: nn.Module, size: int, channels: int = 3, batch: int = 8) -> Built:
-    """A model of square pictures, its batch norms calibrated on some."""
+    """Return a model of square images, with batch norms calibrated on some of them."""
     return Built(calibrated(module, images(size, channels, batch)), f"x:float32[batch,{channels},{size},{size}]")
 
 
 def stirred(module: nn.Module, amount: float = 0.1) -> nn.Module:
-    """`module` in eval mode with noise on every parameter.
+    """Return `module` in eval mode with noise on every parameter.
 
-    Random transformers start with weights of 0.02: attention is uniform then, and the output hardly feels the input.
+    Random transformers start with weights of 0.02, so that attention is uniform and the output hardly depends on the
+    input.
     """
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():

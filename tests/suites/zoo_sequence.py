@@ -1,4 +1,4 @@
-"""The zoo's own models of sequences: recurrent ones, attention over time, sound, a decoder step with its cache."""
+"""The zoo's own sequence models: recurrent networks, attention over time, sound, a decoder step with its cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoo_models import Built, Entry
 
 
 class Tagger(nn.Module):
-    """Words → two-way LSTM of two layers → a tag at each place."""
+    """Embed words, apply a bidirectional LSTM of two layers, and give each position a tag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Tagger(nn.Module):
 
 
 class Translator(nn.Module):
-    """A GRU that reads, and a GRU cell that writes five words greedily, attending to what was read."""
+    """Encode with a GRU, then write five words greedily with a GRU cell that attends to the encoded sequence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,9 @@ class Translator(nn.Module):
 
 
 class Tacotron(nn.Module):
-    """Text to frames of a spectrogram: convolutions, two-way LSTM, location-sensitive attention, postnet."""
+    """Convert text to frames of a spectrogram: convolutions, bidirectional LSTM, location-sensitive attention,
+    postnet.
+    """
 
     def __init__(self, frames: int = 6, bands: int = 10) -> None:
         super().__init__()
@@ -88,7 +90,7 @@ class Tacotron(nn.Module):
 
 
 class ConvTasNet(nn.Module):
-    """Separates two voices: learned filters, dilated depthwise blocks with global layer norm, masks, overlap-add."""
+    """Separate two voices: learned filters, dilated depthwise blocks with global layer norm, masks, overlap-add."""
 
     def __init__(self, filters: int = 24, inner: int = 32, blocks: int = 4) -> None:
         super().__init__()
@@ -117,7 +119,7 @@ class ConvTasNet(nn.Module):
 
 
 class Spectral(nn.Module):
-    """Speech recognition on a log spectrogram: STFT, convolutions over time and frequency, GRU, letters."""
+    """Recognize speech on a log spectrogram: STFT, convolutions over time and frequency, GRU, letters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +137,7 @@ class Spectral(nn.Module):
 
 
 class CachedDecoder(nn.Module):
-    """One step of a decoder whose keys and values live in buffers, at the place that is given."""
+    """Compute one step of a decoder whose keys and values are stored in buffers, at the given position."""
 
     def __init__(self, room: int = 12) -> None:
         super().__init__()
@@ -156,7 +158,7 @@ class CachedDecoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """PyTorch's own encoder and decoder, with a causal mask and one for padding."""
+    """Apply PyTorch's own encoder and decoder, with a causal mask and a padding mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +168,7 @@ class Transformer(nn.Module):
 
     def forward(self, source: torch.Tensor, target: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
         causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        # The first word is never padding: a row without any word has no answer.
+        # The first word is never padding, because a row without any word has no result.
         padding = torch.cat([torch.zeros_like(padding[:, :1]), padding[:, 1:]], 1)
         x = self.both(self.words(source), self.words(target), tgt_mask=causal, src_key_padding_mask=padding,
                       memory_key_padding_mask=padding)  # fmt: skip

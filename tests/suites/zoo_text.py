@@ -1,4 +1,4 @@
-"""The zoo's language, speech and time-series models: tiny random configurations of transformers, made offline."""
+"""The zoo's language, speech and time-series models: tiny random configurations of transformers, built offline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAST = ("input_ids:int64[batch,sequence]", "past_key_values:float32")
 
 
 def model(kind: str, config: str, inputs: Any = None, **values: Any) -> Built:
-    """`kind(config(**values))` of transformers, with noise on its weights."""
+    """Return `kind(config(**values))` of transformers, with noise on its weights."""
     import transformers
 
     torch.manual_seed(0)
@@ -108,11 +108,11 @@ SPEECH = [
 
 
 def encodec() -> Built:
-    """Its padding is computed with tensors that Python then looks at, so one run is recorded."""
+    """Python code reads the tensors that compute the padding, so one run of the model is traced."""
     built = model("EncodecModel", "EncodecConfig", num_filters=4, hidden_size=16, codebook_size=32, codebook_dim=16,
                   upsampling_ratios=[4, 2], num_lstm_layers=1)  # fmt: skip
     for name, codes in built.module.named_buffers():
-        if name.endswith(".embed"):  # a codebook, which is zero before it is trained
+        if name.endswith(".embed"):  # a codebook is zero before training
             codes.normal_(generator=torch.Generator().manual_seed(1))
     return Built(built.module, "input_values:float32[2,1,640]", {"trace": True})
 

@@ -1,4 +1,4 @@
-"""The zoo's classifiers: a small network of each family that timm has, with random weights."""
+"""The zoo's classifiers: a small network of each family of timm, with random weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoo_models import Built, Entry, pictures
 
 SHALLOW = {"depths": (1, 1, 2, 1)}
 
-# Family: network, the size of its pictures, what makes it smaller. Depth repeats what a block shows already.
+# For each family: network, size of its images, options that make it smaller. More depth would only repeat blocks.
 NETWORKS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "botnet": ("botnet26t_256", 128, {"img_size": 128}),
     "cait": ("cait_xxs24_224", 64, {"img_size": 64, "depth": 3}),

@@ -1,4 +1,4 @@
-"""Kernels for the operators of torchvision's compiled part, which there is none of for the CPU-only PyTorch."""
+"""Kernels for the compiled operators of torchvision, which has no build for the CPU-only PyTorch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SCHEMA = (
 
 @cache
 def give_kernels() -> None:
-    """Let torchvision's detectors run: `nms` and `roi_align` by the published definitions, in PyTorch."""
+    """Make torchvision's detectors run: define `nms` and `roi_align` in PyTorch, as they are published."""
     import torchvision.ops.boxes
 
     regions = importlib.import_module("torchvision.ops.roi_align")  # the package has a function of that name
     library = torch.library.Library("torchvision", "FRAGMENT")
     library.define(SCHEMA)
     library.impl("nms", nms, "CPU")
-    # The module's own description of the operator, without its compilation at run time, and with the kernel's edges.
+    # Use the module's own description of the operator, without compilation at run time, and with the kernel's edges.
     regions._bilinear_interpolate = _with_edges(regions._bilinear_interpolate)
     library.impl("roi_align", regions._roi_align.__wrapped__, "CPU")
     _kept.append(library)
@@ -34,7 +34,7 @@ def give_kernels() -> None:
     regions._has_ops = _there
 
 
-# Not lambdas: torchvision scripts what calls them.
+# Functions instead of lambdas, because torchvision scripts their callers.
 def _nothing_missing() -> None:
     return None
 
@@ -47,7 +47,7 @@ _kept: list[torch.library.Library] = []
 
 
 def nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
-    """The boxes to keep, best first: each one that overlaps none better by more than the threshold."""
+    """Return the boxes to keep, best first: those that overlap no better box by more than the threshold."""
     order = scores.argsort(descending=True, stable=True)
     kept: list[int] = []
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
@@ -63,9 +63,9 @@ def nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torc
 
 
 def _with_edges(interpolate: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """What is beyond the map is nothing to the compiled kernel (roi_align_common.h); the description repeats the edge.
+    """Read zeros beyond the map as the compiled kernel does (roi_align_common.h); the documentation repeats the edge.
 
-    A region smaller than a cell counts as one cell, so that at the border its samples do lie there.
+    A region smaller than a cell counts as one cell, so its samples at the border do lie beyond the map.
     """
 
     def sampled(

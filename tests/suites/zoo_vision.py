@@ -1,4 +1,4 @@
-"""The zoo's vision models of transformers: classifiers, segmentation, detection, pictures with text."""
+"""The zoo's vision models of transformers: classifiers, segmentation, detection, images with text."""
 
 from __future__ import annotations
 

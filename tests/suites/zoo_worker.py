@@ -1,4 +1,4 @@
-"""One model of the zoo in a process of its own: converted and verified to each target, an outcome for each."""
+"""Convert and verify one model of the zoo to each target in a process of its own, with one outcome for each target."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from zoo_models import Built, Entry
 PASS, FAILED, GAP, STALE = "pass", "failed", "gap", "stale gap"
 """gap: declared, with its reason, and it did fail; stale gap: declared, and it passed."""
 
-# How far two different inputs must move the outputs, relative to their size, for agreement to mean something.
+# The least relative change of the outputs between two inputs for which agreement proves something.
 SENSITIVE = 1e-3
 
 
 @dataclass
 class Outcome:
-    """What became of one model and target.
+    """The outcome of one model and target.
 
-    `ratio` is the largest error of an output over its noise floor (up to 4 is a pass), `twin` the largest distance of
-    the graph in float64 from the source, `moved` how far other inputs move the outputs, relative to their size.
+    `ratio` is the largest error of an output divided by its noise floor (up to 4 is a pass), `twin` the largest
+    distance of the graph in float64 from the source, `moved` the relative change of the outputs with other inputs.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limits:
-    """Wall time of a model, address space of a process, and how many sets of inputs it is verified with."""
+    """The wall time of a model, the address space of a process, and the number of input sets of a verification."""
 
     seconds: int = 900
     gibibytes: int = 16
@@ -58,7 +58,7 @@ class Limits:
 
 
 def preload() -> None:
-    """Import what every child needs, once. Neither onnxruntime nor TensorFlow, whose threads do not survive a fork."""
+    """Import what every child process needs, except onnxruntime and TensorFlow, whose threads do not survive a fork."""
     warnings.simplefilter("ignore")
     import timm  # noqa: F401
     import torch
@@ -72,7 +72,7 @@ def preload() -> None:
 
 
 def work(connection: Connection, entry: Entry, targets: Sequence[str], limits: Limits) -> None:
-    """Send the outcome of each target; what anything prints goes nowhere."""
+    """Send the outcome of each target; drop all printed output."""
     resource.setrlimit(resource.RLIMIT_AS, (limits.gibibytes << 30,) * 2)
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1"}
     null = os.open(os.devnull, os.O_WRONLY)
@@ -98,10 +98,13 @@ def work(connection: Connection, entry: Entry, targets: Sequence[str], limits: L
 
 
 def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> None:
-    """Convert, verify and fill in the figures. Raises what `convert` does, and AssertionError for empty agreement."""
+    """Convert, verify and fill in the figures.
+
+    Raises as `convert` does, and AssertionError if agreement proves nothing.
+    """
     import convert
     from convert.parity.method import VerifyMethod
-    from convert.runners import process
+    from convert.processes import process
 
     path = folder / f"model.{outcome.target}"
     report = convert.convert(
@@ -126,7 +129,7 @@ def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> No
 
 
 def moved(path: Path) -> float:
-    """How far another set of inputs moves the outputs of an ONNX file, relative to their size; the most of them."""
+    """Return the largest relative change of an ONNX file's outputs with another input set."""
     import onnx_ir as ir
     import onnxruntime
 
@@ -151,12 +154,12 @@ def moved(path: Path) -> float:
 
 
 def _other(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The same values in another order, flat: inside whatever range the first ones are."""
+    """Return the same values in another order, which stay within their range."""
     return rng.permutation(array.ravel()).reshape(array.shape) if array.ndim else array
 
 
 def _shown(error: Exception) -> str:
-    """The class and the text of an error in one line, and where it was raised if it is none of convert's."""
+    """Return class and text of an error in one line, with the place if it is not an error of convert's own."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = "" if hasattr(error, "hint") else f" at {Path(place.filename).name}:{place.lineno}"
     return f"{type(error).__name__}{where}: {' '.join(str(error).split())}"[:600]

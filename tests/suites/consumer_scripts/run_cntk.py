@@ -1,4 +1,4 @@
-"""CNTK's reader of ONNX."""
+"""Run an ONNX file in CNTK."""
 
 import cntk
 from arrays import answer, feeds

@@ -1,4 +1,4 @@
-"""A .keras file under the backend that the environment names."""
+"""Run a .keras file under the Keras backend that the environment names."""
 
 import keras
 from arrays import answer, feeds

@@ -1,4 +1,4 @@
-"""TensorFlow Lite by its signature, in LiteRT or the older package of the runtime."""
+"""Run a TensorFlow Lite file by its signature, in LiteRT or its older package, tflite-runtime."""
 
 from arrays import answer, feeds
 

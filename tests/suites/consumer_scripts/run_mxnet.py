@@ -1,4 +1,4 @@
-"""MXNet's reader of ONNX, as a block of Gluon."""
+"""Run an ONNX file in MXNet, as a Gluon block."""
 
 import mxnet
 from arrays import answer, feeds

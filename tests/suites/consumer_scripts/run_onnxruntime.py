@@ -1,4 +1,4 @@
-"""onnxruntime, as its users call it."""
+"""Run an ONNX file in onnxruntime, as its users call it."""
 
 import onnxruntime
 from arrays import answer, feeds

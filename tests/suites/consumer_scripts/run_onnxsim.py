@@ -1,4 +1,4 @@
-"""onnxsim, and what it made of the model in onnxruntime."""
+"""Simplify an ONNX file with onnxsim and run the result in onnxruntime."""
 
 import onnx
 import onnxruntime

@@ -1,4 +1,4 @@
-"""onnxslim, and what it made of the model in onnxruntime."""
+"""Simplify an ONNX file with onnxslim and run the result in onnxruntime."""
 
 import onnxruntime
 import onnxslim

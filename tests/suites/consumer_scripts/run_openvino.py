@@ -1,4 +1,4 @@
-"""OpenVINO's reader of ONNX, in single precision on the CPU."""
+"""Run an ONNX file in OpenVINO, in single precision on the CPU."""
 
 import openvino
 from arrays import answer, feeds

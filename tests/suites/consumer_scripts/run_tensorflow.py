@@ -1,4 +1,4 @@
-"""A SavedModel by its signature."""
+"""Run a SavedModel by its signature."""
 
 import tensorflow as tf
 from arrays import answer, feeds

@@ -1,4 +1,4 @@
-"""The converter of TensorFlow.js, and what it made of a SavedModel in TensorFlow.js (`run_tfjs.mjs`)."""
+"""Convert a SavedModel with TensorFlow.js's converter and run the result in TensorFlow.js (`run_tfjs.mjs`)."""
 
 import subprocess
 import sys

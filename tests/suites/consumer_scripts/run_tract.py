@@ -1,4 +1,4 @@
-"""tract's reader of ONNX, optimized."""
+"""Run an ONNX file in tract, optimized."""
 
 import tract
 from arrays import answer, feeds

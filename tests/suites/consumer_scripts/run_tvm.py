@@ -1,4 +1,4 @@
-"""TVM's reader of ONNX (Relax), compiled for the processor."""
+"""Run an ONNX file in TVM (Relax), compiled for the processor."""
 
 import onnx
 import tvm

@@ -1,4 +1,4 @@
-"""Arguments that say where: axes, sizes and numbers, as constants and as what is computed or fed."""
+"""Axis, size and number arguments, as constants, as computed tensors and as inputs."""
 
 from __future__ import annotations
 

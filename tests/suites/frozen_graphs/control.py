@@ -1,4 +1,4 @@
-"""Conditions and loops, of TensorFlow 1 and 2."""
+"""Conditions and loops of TensorFlow 1 and 2."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def returning(x: tf.Tensor) -> tf.Tensor:
 
 
 def one_element(x: tf.Tensor) -> tf.Tensor:
-    """A loop whose condition is a tensor of one element."""
+    """Return a loop whose condition is a tensor of one element."""
     return tf.while_loop(lambda i, x: tf.reshape(i < 3, [1]), lambda i, x: (i + 1, x * 2), [tf.constant(0), x])[1]
 
 

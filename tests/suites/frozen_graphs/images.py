@@ -1,4 +1,4 @@
-"""Pictures and layers: convolutions, pools, resizes, crops, with sizes that are fed."""
+"""Images and layers: convolutions, pools, resizes, crops, with sizes that are inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def resized(method: str, antialias: bool = False) -> object:
 
 
 def pixels(dims: list[int | None], function: object) -> object:
-    """The function of pictures of which only these dims are known."""
+    """Return the function of images of which only these dims are known."""
     return lambda x, *more: function(tf.ensure_shape(x, dims), *more)  # type: ignore[operator]
 
 

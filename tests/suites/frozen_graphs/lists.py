@@ -1,4 +1,4 @@
-"""Lists of tensors: TensorArray in every use, map_fn, scan, foldl, vectorized_map."""
+"""Lists of tensors: TensorArray in all its uses, map_fn, scan, foldl, vectorized_map."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def appended_at_its_size(x: tf.Tensor) -> tf.Tensor:
 
 
 def counted_as_written(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """How long a list is behind a write of the same round."""
+    """Return how long a list is after a write in the same iteration."""
     found, total = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[4]), 0
     for i in tf.range(tf.shape(x)[0]):
         found = found.write(i, x[i])
@@ -34,7 +34,7 @@ def counted_as_written(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def filled_up_to(x: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
-    """A condition that asks how long the list is."""
+    """Return a loop whose condition depends on the list's length."""
     start = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[4])
     (found,) = tf.while_loop(lambda t: t.size() < n, lambda t: (t.write(t.size(), x[0] * 2.0),), [start])
     return found.stack()
@@ -60,7 +60,7 @@ def pushed_and_counted(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def last_of_some_steps(x: tf.Tensor, n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A recurrent loop that may end before the sequence does, and a state that remembers the last output."""
+    """Return a recurrent loop that may end before the sequence, with the last output in its state."""
     w, r = tf.constant(f32(4, 4, seed=1)), tf.constant(f32(4, 4, seed=2))
 
     def body(t: tf.Tensor, h: tf.Tensor, last: tf.Tensor, ta: tf.TensorArray) -> tuple[object, ...]:
@@ -83,7 +83,7 @@ def filtered(x: tf.Tensor) -> tf.Tensor:
 
 
 def filtered_numbers(x: tf.Tensor) -> tf.Tensor:
-    """Nothing says what elements there are but the branch that writes one."""
+    """Return a list whose element shape is known only from the branch that writes one."""
     found = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
     n = 0
     for r in x:
@@ -206,7 +206,7 @@ def written_once(x: tf.Tensor) -> tf.Tensor:
 
 
 def beam(x: tf.Tensor) -> tf.Tensor:
-    """A greedy decoder: each step reads what the last one wrote."""
+    """Return a greedy decoder: each step reads what the previous step wrote."""
     tokens = tf.TensorArray(tf.int32, size=0, dynamic_size=True, clear_after_read=False)
     tokens = tokens.write(0, tf.constant([1, 2]))
     for i in tf.range(4):
@@ -217,7 +217,7 @@ def beam(x: tf.Tensor) -> tf.Tensor:
 
 
 def so_far(x: tf.Tensor) -> tf.Tensor:
-    """A decoder that looks at all that was written, each step."""
+    """Return a decoder that reads all earlier outputs at each step."""
     tokens = tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False, element_shape=[4])
     tokens = tokens.write(0, x[0])
     for i in tf.range(3):
@@ -325,7 +325,7 @@ ROWS = [
     row("map_over_ragged", ragged_map, [f32(5), i64([2, 0, 3])], [f32(3), i64([3])]),
     row("map_from_ragged_to_ragged", ragged_to_ragged, [f32(5), i64([2, 0, 3])], gap="a list of ragged"),
     row("map_of_maxima_of_ragged", ragged_max, [f32(5), i64([2, 0, 3])]),
-    # Not in TensorFlow 1's form, whose rounds write ahead of each other: 9 for 1 + 2 + 3.
+    # Not in TensorFlow 1's form, whose iterations write ahead of each other: 9 for 1 + 2 + 3.
     row("counted_as_written", autographed(counted_as_written), [X], [f32(5, 4)], forms="static open"),
     row("filled_up_to_a_length", filled_up_to, [X, i32(3)]),
     row("written_until_it_is_long", written_until_long, [X]),

@@ -1,4 +1,4 @@
-"""Products, diagonals and solvers."""
+"""Matrix products, diagonals and solvers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ ROWS = [
 
 
 def batched(function: object, *dims: int | None) -> object:
-    """The function of a tensor of which only the batch is open."""
+    """Return the function of a tensor of which only the batch is dynamic."""
     return lambda x: function(tf.ensure_shape(x, [None, *dims]))  # type: ignore[operator]
 
 

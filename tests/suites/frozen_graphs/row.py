@@ -1,4 +1,4 @@
-"""How a frozen graph of the suite is written: a small function, what it is fed, and the forms that its graph takes."""
+"""The rows of the suite: a small function, its inputs, and the forms in which its graph is frozen."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FrozenRow:
     gap: str = ""
 
     def declared(self, form: str) -> str:
-        """The pattern of the reason for which this form is refused, or nothing."""
+        """Return the pattern of the reason for which this form is refused, or an empty string."""
         forms, told, pattern = self.gap.partition(": ")
         if not told or not {*forms.split()} <= {*FORMS}:
             return self.gap
@@ -36,7 +36,7 @@ class FrozenRow:
 
 @dataclass(frozen=True)
 class FrozenGraph:
-    """A GraphDef with the names of its inputs and outputs, and what TensorFlow gives for each feed."""
+    """A GraphDef with the names of its inputs and outputs, and TensorFlow's outputs for each feed."""
 
     graph: Any
     inputs: list[str]
@@ -46,16 +46,17 @@ class FrozenGraph:
 
 
 def row(name: str, function: Callable[..., Any], *feeds: Feed, forms: str = "static open", gap: str = "") -> FrozenRow:
-    """A row of a table. forms: words of `FORMS`.
+    """A row of a table.
 
-    gap: a pattern of the reason for which it is refused, if it is; behind "open: " or the like for these forms only.
+    forms: words of `FORMS`. gap: a pattern of the reason if the row is refused; with a prefix such as "open: " only in
+    that form.
     """
     return FrozenRow(name, function, [[np.asarray(a) for a in feed] for feed in feeds], forms.split(), gap)
 
 
 @dataclass(frozen=True)
 class Autographed:
-    """A function whose statements are to be TensorFlow's: made so where it is run, which takes a tenth of a second."""
+    """A function whose statements AutoGraph converts; this is done where it is run, which takes a tenth of a second."""
 
     function: Callable[..., Any]
 
@@ -66,7 +67,7 @@ def autographed(function: Callable[..., Any]) -> Any:
 
 
 def frozen(made: FrozenRow, form: str) -> FrozenGraph:
-    """The graph of a row in one form, run by TensorFlow."""
+    """Return the graph of a row in one form, run by TensorFlow."""
     if isinstance(made.function, Autographed):
         made = replace(made, function=tf.autograph.to_graph(made.function.function))
     specs = [_spec([feed[i] for feed in made.feeds], form, i) for i in range(len(made.feeds[0]))]
@@ -74,7 +75,9 @@ def frozen(made: FrozenRow, form: str) -> FrozenGraph:
 
 
 def _spec(arrays: Sequence[np.ndarray], form: str, number: int) -> tf.TensorSpec:
-    """Open dims, but of vectors of int32, which are axes, sizes and permutations, where no feed has another length."""
+    """Return a spec with dynamic dims, except for int32 vectors (axes, sizes, permutations) whose length never
+    changes.
+    """
     first = arrays[0]
     same = all(a.shape == first.shape for a in arrays)
     argument = first.ndim == 1 and first.dtype == np.int32
@@ -96,7 +99,9 @@ def _new_graph(made: FrozenRow, specs: Sequence[tf.TensorSpec]) -> FrozenGraph:
 
 
 def _old_graph(made: FrozenRow, specs: Sequence[tf.TensorSpec]) -> FrozenGraph:
-    """In a graph of TensorFlow 1, with its control flow; variables become constants by its own means."""
+    """Return the function in a TensorFlow 1 graph, with its control flow; TensorFlow itself turns variables into
+    constants.
+    """
     v1 = tf.compat.v1
     modern = v1.control_flow_v2_enabled()
     v1.disable_control_flow_v2()
@@ -127,7 +132,7 @@ def f32(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def above(*shape: int) -> np.ndarray:
-    """Numbers between a half and one and a half."""
+    """Return numbers between 0.5 and 1.5."""
     return (0.5 + np.random.default_rng(3).random(shape)).astype(np.float32)
 
 
@@ -137,7 +142,7 @@ def i32(value: Any) -> np.ndarray:
 
 
 def i64(value: Any) -> np.ndarray:
-    """Given integers, wide."""
+    """Return the given integers as int64."""
     return np.array(value, np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers and attention, as graphs of TensorFlow 1 and 2 write them."""
+"""Recurrent layers and attention, as TensorFlow 1 and 2 write them into graphs."""
 
 from __future__ import annotations
 

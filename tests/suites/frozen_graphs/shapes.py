@@ -1,4 +1,4 @@
-"""Shapes: reshapes, slices, paddings, scatters, blocks, with constants, computed numbers and fed ones."""
+"""Shapes: reshapes, slices, paddings, scatters, blocks, with constant, computed and input arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FED = "static open old"
 
 
 def grown(x: tf.Tensor) -> tf.Tensor:
-    """`x` between rows of zeros, as many as it has."""
+    """Return `x` between as many rows of zeros as it has rows."""
     n = tf.shape(x)[0]
     return tf.pad(x, tf.stack([tf.stack([n, 0]), tf.constant([0, 1])]))
 

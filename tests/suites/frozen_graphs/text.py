@@ -1,4 +1,4 @@
-"""Strings, tables and what makes numbers of text."""
+"""Strings, tables, and conversions from text to numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ v1 = tf.compat.v1
 
 
 def table(keys: Any, values: Any, default: Any) -> Any:
-    """A table filled by constants."""
+    """Return a table filled by constants."""
     return tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.constant(values)), default
     )
@@ -176,7 +176,7 @@ ROWS = [
 
 
 def filled_mutable() -> Any:
-    """A table that a session fills."""
+    """Return a table that a session fills."""
     made = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, made.insert(i64([1, 2]), [0.5, 1.5]))
     return made

@@ -1,1 +1,1 @@
-"""Seeds, changes and judges of the fuzz (`tests/suites/fuzz.py`)."""
+"""Seed files, mutations and judges of the fuzzer (`tests/suites/fuzz.py`)."""

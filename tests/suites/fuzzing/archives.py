@@ -1,4 +1,4 @@
-"""Changes of zip archives: of their own records, of bytes under a checksum, and of members behind right checksums."""
+"""Mutate zip archives: their own records, bytes under a checksum, and members whose checksums are made to match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Change = Callable[[random.Random, bytes], bytes]
 
 
 def member_change(name: str) -> Change:
-    """What to do to a member of this name."""
+    """Return the mutation for a member of this name."""
     from tests.suites.fuzzing.hdf5 import changed_hdf5
 
     ends: dict[str, Change] = {".pkl": changed_pickle, ".json": changed_json, ".py": changed_text, ".h5": changed_hdf5}
@@ -23,13 +23,13 @@ def member_change(name: str) -> Change:
 
 
 def members(data: bytes) -> dict[str, bytes]:
-    """The content of each member."""
+    """Return the content of each member."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def archive_of(content: dict[str, bytes]) -> bytes:
-    """An archive as PyTorch and Keras pack them: nothing compressed, right checksums."""
+    """Return an archive as PyTorch and Keras write it: uncompressed, with right checksums."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, part in content.items():
@@ -38,7 +38,7 @@ def archive_of(content: dict[str, bytes]) -> bytes:
 
 
 def changed_member(rng: random.Random, data: bytes) -> bytes:
-    """One member changed in its own way, left out, doubled under another name, or swapped for another one."""
+    """Mutate one member in its own format, drop it, duplicate it under another name, or swap it with another one."""
     content = members(data)
     names = list(content)
     named = [n for n in names if n.endswith((".pkl", ".json", ".py", ".h5"))]
@@ -56,7 +56,7 @@ def changed_member(rng: random.Random, data: bytes) -> bytes:
 
 
 def damaged_archive(rng: random.Random, data: bytes) -> bytes:
-    """Bytes or records of the archive changed, its checksums left as they were."""
+    """Change bytes or records of the archive, and keep its checksums."""
     if rng.random() < 0.5:
         return changed_bytes(rng, data) if rng.random() < 0.5 else changed_word(rng, data)
     places = [at for mark in (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06") for at in _all(data, mark)]

@@ -1,4 +1,4 @@
-"""Changes of FlatBuffers files, at the offsets, lengths and fields that their tables have, without their schema."""
+"""Mutate FlatBuffers files without their schema, at the offsets, lengths and fields of their tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.suites.fuzzing.numbers import changed_bytes, number
 
 
 def places(data: bytes) -> list[tuple[int, int]]:
-    """Where offsets, lengths, entries of vtables and fields stand, each with its size in bytes."""
+    """Return the positions of offsets, lengths, vtable entries and fields, each with its size in bytes."""
     found: list[tuple[int, int]] = [(0, 4)]
     seen: set[int] = set()
     stack = [_u32(data, 0)]
@@ -33,7 +33,7 @@ def places(data: bytes) -> list[tuple[int, int]]:
 
 
 def _follow_vector(data: bytes, at: int, found: list[tuple[int, int]], stack: list[int]) -> None:
-    """What may be a vector: its length and its first elements, which may be offsets of tables."""
+    """Follow a possible vector: its length and its first elements, which may be offsets of tables."""
     count = _u32(data, at)
     if not 0 < count <= (len(data) - at - 4) // 4:
         return
@@ -68,7 +68,9 @@ def _i32(data: bytes, at: int) -> int:
 
 
 def changed_flatbuffer(rng: random.Random, data: bytes) -> bytes:
-    """One to three of those set to a number at the edge, near the old one or to another of them; or bytes changed."""
+    """Set one to three of these positions to an extreme number, a similar one or that of another position, or change
+    bytes.
+    """
     if rng.random() < 0.1:
         return changed_bytes(rng, data)
     out, known = bytearray(data), places(data)

@@ -1,4 +1,4 @@
-"""Changes of HDF5 files: of their bytes, and of groups, datasets and attributes through the library."""
+"""Mutate HDF5 files: their bytes, and groups, datasets and attributes through the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.suites.fuzzing.numbers import changed_bytes, changed_tree, changed_wo
 
 
 def changed_hdf5(rng: random.Random, data: bytes) -> bytes:
-    """Half of the time bytes, else one object, link or attribute."""
+    """Change bytes in half of the cases, else one object, link or attribute."""
     if rng.random() < 0.5:
         return changed_bytes(rng, data) if rng.random() < 0.5 else changed_word(rng, data)
     import h5py

@@ -1,4 +1,4 @@
-"""What a framework itself computes from a changed file: the judge of what was converted without a word."""
+"""Compute the outputs of a mutated file in its own framework, to judge a silent conversion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Feed = dict[str, np.ndarray]
 
 
 def feed_of(session: Any) -> Feed:
-    """Numbers for each input of an onnxruntime session; 2 for a dim of any size."""
+    """Return numbers for each input of an onnxruntime session; 2 for a dynamic dim."""
     rng = np.random.default_rng(3)
     feed = {}
     for value in session.get_inputs():
@@ -23,7 +23,7 @@ def feed_of(session: Any) -> Feed:
 
 
 def session_of(path: Path) -> Any:
-    """What onnxruntime makes of the file that the conversion wrote."""
+    """Return onnxruntime's session for the converted file."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -137,10 +137,10 @@ JUDGES: dict[str, Callable[[Path, Feed], list[np.ndarray]]] = {
 
 
 def judged(form: str, source: Path, target: Path) -> tuple[str, str]:
-    """Whether the target of a changed source computes what the framework does: a word, and what differs.
+    """Compare the target of a mutated source with the framework; return a word and the difference.
 
-    `agrees`; `differs`; `refused by the framework`; `fails alike`, where neither runs; `does not run`, where the
-    framework does; `not judged`.
+    The words are `agrees`, `differs`, `refused by the framework`, `fails alike` (neither runs), `does not run` (only
+    the framework runs) and `not judged`.
     """
     if form not in JUDGES:
         return "not judged", ""

@@ -1,4 +1,4 @@
-"""Changes that know no format: bytes, numbers at the edge, JSON."""
+"""Mutate without knowing the format: bytes, extreme numbers, JSON."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _WORDS = (
 
 
 def number(rng: random.Random, old: int = 0) -> int:
-    """A number at the edge of something, or near the old one."""
+    """Return an extreme number, or one near the old one."""
     return rng.choice(
         [rng.choice(NUMBERS), old + rng.choice((-2, -1, 1, 2, 8)), old * 2, -old, old ^ (1 << rng.randrange(33))]
     )
 
 
 def changed_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Some bytes changed, cut off, added, moved or set to zero; half of the changes near the ends."""
+    """Change, truncate, insert, move or zero some bytes; half of the changes are near the start or the end."""
     if not data:
         return bytes(rng.randrange(1, 9))
     out = bytearray(data)
@@ -57,7 +57,7 @@ def changed_bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def changed_word(rng: random.Random, data: bytes) -> bytes:
-    """A little-endian number of 1, 2, 4 or 8 bytes set to one at the edge."""
+    """Set a little-endian number of 1, 2, 4 or 8 bytes to an extreme one."""
     out = bytearray(data)
     size = rng.choice((1, 2, 4, 8))
     if len(out) < size:
@@ -69,7 +69,7 @@ def changed_word(rng: random.Random, data: bytes) -> bytes:
 
 
 def changed_text(rng: random.Random, data: bytes) -> bytes:
-    """A line of a program or a table left out, doubled, swapped, or with another number or word in it."""
+    """Drop, duplicate or swap a line of a program or table, or change a number or word in it."""
     lines = data.split(b"\n")
     at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
     kind = rng.randrange(5)
@@ -118,7 +118,7 @@ def _other_value(rng: random.Random, old: Any) -> Any:
 
 
 def changed_json(rng: random.Random, data: bytes) -> bytes:
-    """A value of a JSON document replaced, left out or doubled; or its bytes changed."""
+    """Replace, drop or duplicate a value of a JSON document, or change its bytes."""
     try:
         document = json.loads(data)
     except ValueError:
@@ -129,7 +129,7 @@ def changed_json(rng: random.Random, data: bytes) -> bytes:
 
 
 def changed_tree(rng: random.Random, document: Any) -> Any:
-    """The same for what JSON loads to, which is changed in place."""
+    """Do the same to a loaded JSON document, in place."""
     places: list[tuple[Any, Any]] = []
     stack = [document]
     while stack:

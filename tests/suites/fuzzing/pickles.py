@@ -1,4 +1,4 @@
-"""Changes of pickles, opcode by opcode."""
+"""Mutate pickles, opcode by opcode."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _OPCODES = [code.code.encode("latin-1") for code in pickletools.opcodes]
 
 
 def operations(data: bytes) -> list[bytes]:
-    """The bytes of each opcode with its argument."""
+    """Return the bytes of each opcode with its argument."""
     starts = [place for _, _, place in pickletools.genops(data)]
     ends = [*starts[1:], len(data)]
     return [data[start or 0 : end] for start, end in zip(starts, ends, strict=True)]
 
 
 def changed_pickle(rng: random.Random, data: bytes) -> bytes:
-    """An opcode left out, doubled, moved, replaced, or with another argument."""
+    """Drop, duplicate, move or replace an opcode, or change its argument."""
     if rng.random() < 0.1:
         return changed_bytes(rng, data)
     parts = operations(data)
@@ -47,7 +47,7 @@ def changed_pickle(rng: random.Random, data: bytes) -> bytes:
 
 
 def _other_argument(rng: random.Random, part: bytes) -> bytes:
-    """Another number, or another string."""
+    """Return another number or string."""
     code = part[:1]
     if code in b"X\x8c":
         head = 5 if code == b"X" else 2

@@ -1,4 +1,4 @@
-"""Changes of safetensors files: the length of the header, and what it says of each tensor."""
+"""Mutate safetensors files: the length of the header, and its entry for each tensor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.suites.fuzzing.numbers import changed_bytes, changed_json, number
 
 
 def changed_safetensors(rng: random.Random, data: bytes) -> bytes:
-    """The header changed under a right length, or its length, or bytes."""
+    """Mutate the header and fix its length, or mutate the length, or bytes."""
     kind = rng.randrange(10)
     if kind == 0:
         return changed_bytes(rng, data)
@@ -37,5 +37,5 @@ def changed_safetensors(rng: random.Random, data: bytes) -> bytes:
 
 
 def archive(header: bytes, rest: bytes) -> bytes:
-    """A file with this header."""
+    """Return a file with this header."""
     return len(header).to_bytes(8, "little") + header + rest

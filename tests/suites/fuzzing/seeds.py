@@ -1,4 +1,4 @@
-"""The files that are changed: one small network in each of the eleven formats, written by the frameworks themselves.
+"""The files to mutate: one small network in each format, written by the frameworks themselves.
 
 `python -m tests.suites.fuzzing.seeds FORMAT FOLDER` writes one of them.
 """

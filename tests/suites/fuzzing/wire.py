@@ -1,4 +1,4 @@
-"""Changes of protobuf messages, field by field, without their schema; and of LevelDB tables that hold some."""
+"""Mutate protobuf messages field by field, without their schema, and LevelDB tables that hold messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields_of(data: bytes, depth: int = 0) -> list[Field]:
-    """The fields of a message; a field of bytes that reads as a message is taken for one. Raises `ValueError`."""
+    """Return the fields of a message. Bytes that parse as a message are treated as one. Raises `ValueError`."""
     fields: list[Field] = []
     at = 0
     try:
@@ -77,7 +77,7 @@ def _inner(value: bytes, depth: int) -> bytes | list[Field]:
 
 
 def message_of(fields: list[Field]) -> bytes:
-    """The message of these fields."""
+    """Return the message of these fields."""
     out = bytearray()
     for name, wire, value in fields:
         out += _varint(name << 3 | wire)
@@ -92,7 +92,7 @@ def message_of(fields: list[Field]) -> bytes:
 
 
 def changed_message(rng: random.Random, data: bytes) -> bytes:
-    """A field somewhere inside left out, doubled, swapped, or of another value, type or length."""
+    """Drop, duplicate or swap a field at any depth, or change its value, type or length."""
     if rng.random() < 0.1:
         return changed_bytes(rng, data)
     try:
@@ -141,7 +141,7 @@ def _change_field(rng: random.Random, fields: list[Field], at: int) -> None:
 
 
 def changed_index(rng: random.Random, data: bytes) -> bytes:
-    """The index of a checkpoint with a changed entry, under right checksums; or with changed bytes."""
+    """Change an entry of a checkpoint's index and fix the checksums, or change bytes."""
     if rng.random() < 0.3:
         return changed_bytes(rng, data)
     entries = table_entries(data)
@@ -160,7 +160,7 @@ def changed_index(rng: random.Random, data: bytes) -> bytes:
 
 
 def table_entries(data: bytes) -> list[tuple[bytes, bytes]]:
-    """Keys and values of a LevelDB table without compression."""
+    """Return keys and values of a LevelDB table without compression."""
     footer = data[-48:]
     _, at = _read_varint(footer, 0)
     _, at = _read_varint(footer, at)
@@ -188,7 +188,7 @@ def _block_entries(block: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def table_of(entries: list[tuple[bytes, bytes]]) -> bytes:
-    """A LevelDB table of one block."""
+    """Return a LevelDB table of one block."""
     out = bytearray()
     data = _append_block(out, entries)
     meta = _append_block(out, [])
@@ -197,7 +197,7 @@ def table_of(entries: list[tuple[bytes, bytes]]) -> bytes:
 
 
 def _append_block(out: bytearray, entries: list[tuple[bytes, bytes]]) -> bytes:
-    """Append a block with its trailer; its handle."""
+    """Append a block with its trailer; return its handle."""
     body, restarts = bytearray(), []
     for key, value in entries:
         restarts.append(len(body))

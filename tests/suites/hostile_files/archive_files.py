@@ -1,4 +1,4 @@
-"""Zip archives of PyTorch and Keras that readers take differently, that leave their folder, or that blow up."""
+"""Zip archives of PyTorch and Keras that readers interpret differently, that leave their folder, or that blow up."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def _end(count: int, size: int, start: int, comment: bytes = b"") -> bytes:
 
 
 def _two_directories(content: dict[str, bytes], path: Path) -> None:
-    """The end record names the first; the second lies right before it, where Python looks."""
+    """Write two central directories: the end record names the first; the second lies right before it, where Python
+    looks.
+    """
     other = {name: part[::-1] if name.endswith((".py", ".json")) else part for name, part in content.items()}
     good, bad, _ = *_parts(stored(path, content))[:2], b""
     hidden = _parts(stored(path, other))

@@ -1,4 +1,4 @@
-"""SavedModels with a table that is filled from a file among their assets, which is elsewhere, endless, or none.
+"""SavedModels with a table that is initialized from an asset file which is elsewhere, endless or missing.
 
 The good one is written in a process of its own: `python -m tests.suites.hostile_files.asset_files FOLDER`.
 """
@@ -18,7 +18,7 @@ _WORDS = Path("assets/words.txt")
 
 
 def _changes() -> dict[str, Callable[[Path], object]]:
-    """What is changed of the folder of a model."""
+    """Return changes of a model's folder."""
 
     def instead(make: Callable[[Path], object]) -> Callable[[Path], object]:
         def change(path: Path) -> None:
@@ -78,7 +78,7 @@ def _changes() -> dict[str, Callable[[Path], object]]:
 
 
 def asset_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """All of them."""
+    """Write all files of the class."""
     subprocess.run([sys.executable, "-m", __name__, str(folder)], check=True, capture_output=True)
     good = folder / "good"
     for name, change in _changes().items():

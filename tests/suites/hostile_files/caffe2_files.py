@@ -1,4 +1,4 @@
-"""Caffe2 nets that call Python or reach for files, nest without end, or fill more than there is."""
+"""Caffe2 nets that call Python, access files, nest without end, or allocate too much."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _many_fills(init: Any, predict: Any) -> None:
 
 
 def _nest_of_loops(init: Any, predict: Any) -> None:
-    """Each net runs the next one a million times."""
+    """Return nets each of which runs the next one a million times."""
     _endless(init, predict)
     net = predict.op[-1].arg[0].n
     for _ in range(6):
@@ -196,7 +196,7 @@ _CHANGES: dict[str, Callable[[Any, Any], None]] = {
 
 
 def _tensors_of_databases() -> dict[str, bytes | str]:
-    """The blob w in a database, or where a link in its place leads."""
+    """Return nets that read the blob w from a database, or from a link in its place."""
     from convert.files.caffe2 import caffe2_pb2
 
     pb: Any = caffe2_pb2
@@ -218,7 +218,9 @@ def _tensors_of_databases() -> dict[str, bytes | str]:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """Databases that a whole model is in, as Predictor files of PyTorch 1 are: keys and values behind their lengths."""
+    """Write databases that contain a whole model, as Predictor files of PyTorch 1 do; keys and values follow their
+    lengths.
+    """
     import struct
 
     def record(key: bytes, value: bytes, *lengths: int) -> bytes:
@@ -255,7 +257,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def caffe2_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Each operator in the net that makes the weights, and in the one that computes."""
+    """Write each operator both in the net that makes the weights and in the net that computes."""
 
     def save(name: str, change: Callable[[Any, Any], None]) -> Path:
         init, predict = _nets()

@@ -1,4 +1,4 @@
-"""What a maker of hostile files gives."""
+"""The result of a maker of hostile files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 
 @dataclass(frozen=True)
 class Canary:
-    """What betrays that a file had its way: a file that is made, and a port of this machine that is called."""
+    """Detect executed code by its traces: a file that it creates, and a local port that it connects to."""
 
     marker: Path
     port: int
@@ -20,11 +20,11 @@ class Canary:
 
 @dataclass(frozen=True)
 class Case:
-    """One hostile file: where it is, with which options it is read, and a good model that it passes for.
+    """One hostile file: its place, the options for reading it, and a good model that it pretends to be.
 
-    here: a folder whose content lies in the one that the command is run in; `kept` names what of it must stay.
-    verbs: those that it is for, all of them by default. swap: a link, and where else it leads now and then while the
-    command runs.
+    here: a folder whose content is put into the command's working directory; `kept` names the files that must stay.
+    verbs: the verbs that the case is for, all of them by default. swap: a link, and the other target that it gets now
+    and then while the command runs.
     """
 
     name: str
@@ -42,18 +42,18 @@ Maker = Callable[[Path, Canary], Iterator[Case]]
 
 
 def file_name(name: str) -> str:
-    """A name that a file can have."""
+    """Return a legal file name."""
     return "".join(c if c.isalnum() else "_" for c in name)[:60]
 
 
 def members(path: Path) -> dict[str, bytes]:
-    """The content of each entry of an archive."""
+    """Return the content of each entry of an archive."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def stored(path: Path, content: dict[str, bytes]) -> Path:
-    """An archive of these entries, as PyTorch writes them."""
+    """Return an archive of these entries, as PyTorch writes it."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, part in content.items():
             archive.writestr(zipfile.ZipInfo(name), part)

@@ -1,4 +1,4 @@
-"""Folders of PyTorch code: what lies in them is executed for whoever trusts it, and for nobody else."""
+"""Folders of PyTorch code: their code may run only if the user trusts the folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _plain(folder: Path, canary: Canary) -> None:
 
 
 def _changes(folder: Path, canary: Canary) -> dict[str, Callable[[Path], object]]:
-    """What is changed of a folder of code."""
+    """Return changes of a folder of code."""
     code = _code(canary)
 
     def instead(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -83,7 +83,9 @@ def _changes(folder: Path, canary: Canary) -> dict[str, Callable[[Path], object]
 
 
 def _named_by_code(canary: Canary) -> dict[str, onnx.ModelProto]:
-    """Good networks whose names would be code if they were written into it as they are: of nodes, weights, values."""
+    """Write good networks whose nodes, weights or values have names that would be code if a program contained them
+    unchanged.
+    """
     call = f"open({str(canary.marker)!r}, 'w')"
     names = [f"\n{call}\n", f'"""\n{call}\n"""', f"'+{call}+'", f"\\'+{call}#", f"a\r{call}", f"a\x0c{call}",
              f"{{{call}}}", f"a.b\n{call}.c", f"\u2028{call}", f"''', {call}, '''", f"x={call}", "__class__",
@@ -91,7 +93,7 @@ def _named_by_code(canary: Canary) -> dict[str, onnx.ModelProto]:
              "OUTPUT_NAMES", "__dict__", "import", "9" * 5000, "፩", "a/" * 100_000, "0." * 3000]  # fmt: skip
     found = {}
     for place in ("nodes", "paths", "values"):
-        # The first nodes are those that `convert.files.protobuf_wire` looks at.
+        # `convert.files.protobuf_wire` looks at the first nodes only.
         nodes = [helper.make_node("Relu", [f"r{i}"], [f"r{i + 1}"], name=f"n{i}") for i in range(100)]
         weights, last = [], "r100"
         for i, name in enumerate(names):
@@ -110,7 +112,7 @@ def _named_by_code(canary: Canary) -> dict[str, onnx.ModelProto]:
 
 
 def code_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Each of them, some with weights that lie, and the folder as the one that the user is in."""
+    """Write each of these folders, some with weights that lie, and the folder as the working directory."""
     for name, change in _changes(folder, canary).items():
         path = folder / file_name(name)
         path.mkdir()

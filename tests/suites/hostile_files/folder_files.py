@@ -1,4 +1,4 @@
-"""Folders that the user is in while a good model is converted: modules, libraries and links that lie in wait there."""
+"""Working directories with modules, libraries and links that a conversion of a good model must not load."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ GOOD = FIXTURES / "mnist_cnn.onnx"
 TARGETS = ("onnx", "tf", "keras", "tflite", "caffe2", "torch", "torch-script", "torch-code", "tf-frozen")
 MODULES = ("numpy", "onnx", "onnx_ir", "onnxruntime", "torch", "tensorflow", "keras", "h5py", "google", "json", "ssl",
            "caffe2", "sitecustomize", "usercustomize", "convert_rules", "conftest", "readline")  # fmt: skip
-STARTED = ("convert", "convert.runners.child", "convert.runners.fork_server", "convert.batch.child",
+STARTED = ("convert", "convert.processes.child", "convert.processes.fork_server", "convert.batch.child",
            "convert.backends.tensorflow.lite.converter_process",
-           "convert.frontends.tensorflow.runner.hdf5_check")  # fmt: skip
+           "convert.frontends.tensorflow.runner.hdf5_check", "convert.frontends.jax.files.parse_check")  # fmt: skip
 """Modules that are run as programs: TensorFlow once took their names in the command line for a path."""
 PLATFORM = b'\0S\\s":^p*L}__x86_64__=1\0'
 """By which TensorFlow knows a library of its own kernels."""
@@ -50,7 +50,7 @@ def _configurations(folder: Path, canary: Canary) -> None:
 
 
 def _left_folders(folder: Path, canary: Canary) -> None:
-    """As a killed run leaves them, with links to where the user's files are: sweeping must move none of those."""
+    """Return folders as a killed run leaves them, with links to the user's files, which the cleanup must not move."""
     mine = canary.marker.parent / "mine"
     mine.mkdir(exist_ok=True)
     (mine / "key").touch()
@@ -62,7 +62,7 @@ def _left_folders(folder: Path, canary: Canary) -> None:
 
 
 def _outputs(folder: Path, canary: Canary) -> None:
-    """As a batch leaves them: a journal of records that are none, and links to where the user's files are."""
+    """Return folders as a batch leaves them: a journal with invalid records, and links to the user's files."""
     mine = canary.marker.parent / "mine"
     mine.mkdir(exist_ok=True)
     (folder / "out").mkdir()
@@ -84,7 +84,7 @@ KINDS: dict[str, Callable[[Path, Canary], None]] = {
 
 
 def folder_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Each kind of folder for each target; the model is a good one, and lies in such a folder too."""
+    """Write each kind of folder for each target, with a good model, which lies in such a folder too."""
     for kind, fill in KINDS.items():
         here = folder / file_name(kind)
         here.mkdir()

@@ -1,4 +1,4 @@
-"""Hugging Face folders whose configuration or index sends the library elsewhere: code, the hub, files beside them.
+"""Hugging Face folders whose configuration or index leads elsewhere: to code, to the hub, to files beside them.
 
 The good folder is written by transformers, in a process of its own: `python -m tests.suites.hostile_files.hugging_files
 FOLDER`.
@@ -125,7 +125,7 @@ def _configs(beside: Path) -> dict[str, dict[str, Any]]:
 
 
 def _files(keys: list[str], plain: dict[str, Any], beside: Path, canary: Canary) -> dict[str, Callable[[Path], object]]:
-    """Changes of the other files."""
+    """Return hostile changes of a model folder, by name, besides those of config.json and pytorch_model.bin."""
 
     def index(names: Any, kind: str = INDEX, metadata: Any = None) -> Callable[[Path], None]:
         def change(path: Path) -> None:
@@ -239,7 +239,7 @@ def _files(keys: list[str], plain: dict[str, Any], beside: Path, canary: Canary)
 
 
 def _bins(canary: Canary) -> dict[str, Callable[[Path], object]]:
-    """What stands in the place of pytorch_model.bin."""
+    """Return replacements of pytorch_model.bin."""
     found: dict[str, Callable[[Path], object]] = {}
     for name, (data, _) in pickles(canary.marker).items():
         found[f"zip: {name}"] = lambda path, data=data: write_torch_zip(path, data)
@@ -260,7 +260,7 @@ def _bins(canary: Canary) -> dict[str, Callable[[Path], object]]:
 
 
 def hugging_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """All of them, each a copy of a small BERT of which one thing lies, beside files that are no business of theirs."""
+    """Write all of them: copies of a small BERT with one false entry, beside files that they must not read."""
     subprocess.run([sys.executable, "-m", __name__, str(folder)], check=True, capture_output=True)
     good, place = folder / "good", folder / "model"
     place.mkdir()

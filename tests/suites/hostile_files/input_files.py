@@ -1,4 +1,4 @@
-"""Arrays and pictures that a good model is to be verified or calibrated on, and that are no such thing."""
+"""Broken or hostile arrays and pictures, given as inputs or calibration samples of a good model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHAPE = (1, 1, 28, 28)
 
 
 def _array(header: str, data: bytes = b"") -> bytes:
-    """An `.npy` file of version 1.0 with this header."""
+    """Return an `.npy` file of version 1.0 with this header."""
     text = header.encode("latin1") + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
 
@@ -32,7 +32,7 @@ def _like(descr: str = "'<f4'", shape: str = str(SHAPE), order: str = "False") -
 
 
 def _arrays(canary: Canary) -> dict[str, bytes]:
-    """One array each, in the place of the model's input."""
+    """Return files of one array each, which is given as the model's input."""
     (evil, _) = pickles(canary.marker)["os.system"]
     return {
         "an array of objects": _array("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", evil),
@@ -64,7 +64,7 @@ def _arrays(canary: Canary) -> dict[str, bytes]:
 
 
 def _named() -> dict[str, dict[str, bytes]]:
-    """Names that input sets are told by."""
+    """Return files whose entries have hostile names."""
     good = _like()
     return {
         "a set of another digit": {"image": good, "image@²": good},
@@ -79,7 +79,7 @@ def _named() -> dict[str, dict[str, bytes]]:
 
 
 def _packed(name: str, method: int, data: bytes) -> bytes:
-    """An archive whose one entry says that it is packed by `method`, and is not."""
+    """Return an archive with one entry that claims to be compressed by `method`, but is not."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(zipfile.ZipInfo(name), data)
@@ -91,7 +91,7 @@ def _packed(name: str, method: int, data: bytes) -> bytes:
 
 
 def _bomb() -> bytes:
-    """Three gigabytes of zeros, packed to three megabytes."""
+    """Write three gigabytes of zeros, compressed to three megabytes."""
     file = io.BytesIO()
     header = _array(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({3 << 28}, 1, 1, 1)}}")
     with (
@@ -105,7 +105,7 @@ def _bomb() -> bytes:
 
 
 def _files(folder: Path, canary: Canary) -> dict[str, Path]:
-    """What is given as --inputs."""
+    """Return files for --inputs."""
     found: dict[str, Path] = {}
 
     def save(name: str, content: bytes) -> None:
@@ -136,7 +136,7 @@ def _files(folder: Path, canary: Canary) -> dict[str, Path]:
 
 
 def _odd_places(folder: Path) -> dict[str, Path]:
-    """Paths that are no files, and folders that hold such."""
+    """Return paths that are not regular files, and folders with such paths."""
 
     def inside(name: str, make: Callable[[Path], object]) -> Path:
         (folder / name).mkdir()
@@ -170,7 +170,7 @@ def _odd_places(folder: Path) -> dict[str, Path]:
 
 
 def _pictures(folder: Path) -> dict[str, Path]:
-    """What is given as --image: programs for a printer, endless and huge pictures, and what is none."""
+    """Return files for --image: PostScript programs, endless and huge images, and files that are not images."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -212,7 +212,7 @@ def _pictures(folder: Path) -> dict[str, Path]:
 
 
 def input_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Each as inputs, some as calibration; each picture as one."""
+    """Write each file as an input, some also as calibration samples, and each image as an image."""
     for number, (name, path) in enumerate(_files(folder, canary).items()):
         yield Case(f"inputs: {name}", GOOD, ("--inputs", str(path)), GOOD, verbs=("source",))
         if number % 3 == 0:

@@ -1,4 +1,4 @@
-"""Keras files with code in their configuration, and HDF5 that links elsewhere, in circles or to endless data.
+"""Keras files with code in their configuration, and HDF5 files with links to elsewhere, in circles or to endless data.
 
 The good file is written in a process of its own: `python -m tests.suites.hostile_files.keras_files FOLDER`.
 """
@@ -20,7 +20,7 @@ KERAS = FIXTURES / "mnist_cnn.keras"
 
 
 def _entries(canary: Canary) -> dict[str, dict[str, Any]]:
-    """Entries of a configuration that name what is no layer of Keras's own."""
+    """Return entries of a configuration that name objects other than Keras's own layers."""
     layers = "keras.layers"
     code = ["4wEAAAAAAAAAAAAAAAEAAAACAAAAQwAAAHMEAAAAfABTACkB", None, None]
     make = f"(lambda: open({str(canary.marker)!r}, 'w'))()"
@@ -112,7 +112,7 @@ def _archives(folder: Path, canary: Canary) -> Iterator[tuple[str, Path]]:
 
 
 def _links(folder: Path) -> dict[str, Callable[[Any], None]]:
-    """What may be wrong inside of HDF5."""
+    """Return HDF5 files with hostile links and datasets."""
     import h5py
     import numpy as np
 
@@ -190,7 +190,7 @@ def _h5(folder: Path, canary: Canary) -> Iterator[tuple[str, Path]]:
 
 
 def _archive_and_hdf5(folder: Path) -> Path:
-    """Keras's archive by its content, and by its name HDF5, which lies behind 512 bytes of its first entry."""
+    """Write a Keras archive named as HDF5, with an HDF5 file after 512 bytes of its first entry."""
     import h5py
 
     with h5py.File(folder / "good.h5") as old, h5py.File(folder / "block.h5", "w", userblock_size=512) as new:
@@ -203,7 +203,7 @@ def _archive_and_hdf5(folder: Path) -> Path:
 
 
 def keras_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """All of them, as `.keras` and as `.h5`."""
+    """Write all files, as `.keras` and as `.h5`."""
     subprocess.run([sys.executable, "-m", __name__, str(folder)], check=True, capture_output=True)
     for name, path in _archives(folder, canary):
         yield Case(name, path, good=KERAS)

@@ -1,4 +1,4 @@
-"""TensorFlow Lite files with offsets beyond the end, subgraphs in circles, and operators that are no builtins."""
+"""TensorFlow Lite files with offsets beyond the end, circular subgraphs, and operators that are no builtins."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _set(place: str, name: str, value: Any) -> Any:
 
 
 def lite_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """A file of one Neg, changed, and files of other operators."""
+    """Write changed copies of a file with one Neg, and files of other operators."""
     good = _model()
     files = {
         "a Flex operator": _model(operator="CUSTOM", custom="FlexWriteFile"),

@@ -1,4 +1,4 @@
-"""TensorFlow Lite files of one operator whose options, constants or names say what no model means."""
+"""TensorFlow Lite files of one operator with options, constants or names that no valid model has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lite_operator(
     change: Change | None = None,
     outputs: Sequence[str] = ("y",),
 ) -> bytes:
-    """A file of one operator over an input `x` and constants. A Fill and a Split have their constant first."""
+    """Return a file of one operator on an input `x` and constants. A Fill and a Split have their constant first."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
@@ -58,14 +58,14 @@ def lite_operator(
 
 
 def lite_tensor(schema: Any, name: str, shape: Sequence[int], number: int = 0, buffer: int = 0) -> Any:
-    """One tensor; a buffer of 0 has no bytes."""
+    """Return one tensor; buffer 0 has no bytes."""
     tensor = schema.TensorT()
     tensor.name, tensor.shape, tensor.type, tensor.buffer = name, list(shape), number, buffer
     return tensor
 
 
 def sparse(levels: Sequence[Any], order: Sequence[int], shape: Sequence[int], blocks: Sequence[int] = ()) -> Change:
-    """The first constant is sparse, and holds one number; a level is a size, or segments and indices."""
+    """Make the first constant sparse, with one number; a level is a size, or segments and indices."""
 
     def change(model: Any, graph: Any, schema: Any) -> None:
         found = schema.SparsityParametersT()
@@ -91,7 +91,7 @@ def signature(
     key: str = "serving_default",
     index: int = 0,
 ) -> Change:
-    """The model has a signature of these names and numbers of tensors."""
+    """Give the model a signature with these names and numbers of tensors."""
 
     def change(model: Any, graph: Any, schema: Any) -> None:
         made = schema.SignatureDefT()
@@ -115,7 +115,7 @@ def _named(name: str) -> Change:
 
 
 def _placed(offset: int, size: int) -> Change:
-    """The first constant lies behind the tables, as in files of more than 2 GB."""
+    """Move the first constant behind the tables, as in files of more than 2 GB."""
 
     def change(model: Any, graph: Any, schema: Any) -> None:
         model.buffers[1].data, model.buffers[1].offset, model.buffers[1].size = None, offset, size
@@ -130,7 +130,7 @@ def _metadata(model: Any, graph: Any, schema: Any) -> None:
 
 
 def _endless(model: Any, graph: Any, schema: Any) -> None:
-    """A While whose condition is a constant."""
+    """Return a While whose condition is a constant."""
     model.buffers.append(schema.BufferT())
     model.buffers[-1].data = [1]
     for name in ("cond", "body"):
@@ -142,7 +142,7 @@ def _endless(model: Any, graph: Any, schema: Any) -> None:
 
 
 def _chain(count: int, each: Callable[[Any, Any, int], None]) -> Change:
-    """The operator again and again, each on the result of the one before; `each` changes an operator or its tensor."""
+    """Repeat the operator, each time on the previous result; `each` changes an operator or its tensor."""
 
     def change(model: Any, graph: Any, schema: Any) -> None:
         first, graph.operators = graph.operators[0], []
@@ -165,7 +165,7 @@ def _twice(graph: Any, node: Any, number: int) -> None:
 
 
 def operator_files() -> dict[str, Callable[[], bytes]]:
-    """A maker for each file."""
+    """Return a maker for each file."""
 
     def integers(*values: int) -> np.ndarray:
         return np.array(values, np.int32)

@@ -1,4 +1,4 @@
-"""ONNX models with the notes that this project writes into its own, which lie, grow or name what is not theirs."""
+"""ONNX models whose metadata of this project (`convert.dims` and others) is false, huge or names unknown values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEEP = "[" * 100_000 + "]" * 100_000
 
 
 def _model(notes: dict[str, str], nodes: list[onnx.NodeProto] | None = None) -> onnx.ModelProto:
-    """y = -x, beside an input i of integers and a state s, with the notes wherever any of them may be."""
+    """Return y = -x with an integer input i and a state s, and with the notes in every place that can have them."""
     nodes = nodes or [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Identity", ["s"], ["s_next"])]
     x, y, s, after = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y", "s", "s_next")
@@ -36,7 +36,7 @@ def _model(notes: dict[str, str], nodes: list[onnx.NodeProto] | None = None) -> 
 
 
 def _texts(shell: str) -> dict[str, str]:
-    """What each note may hold."""
+    """Return the hostile contents of each metadata key."""
     values: dict[str, Any] = {
         "a size that calls": [shell], "nothing": None, "a number": 5, "a text": "x", "a size of 2^62": {"batch": _MOST},
         "sizes below zero": {"batch": [-5, -9]}, "bounds of 2^62": {"batch": [_MOST, _MOST]},
@@ -62,7 +62,9 @@ def _texts(shell: str) -> dict[str, str]:
 
 
 def notes_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Each note of the model that is parsed, with each content, and all others at once."""
+    """Write each metadata note that the frontend parses with each hostile content, and a file with all of them
+    at once.
+    """
     others = ("operator", "module", "source", "initial", "mode", "layout", "size_check", "dim", "exact",
               "non_trainable", "files", "companions")  # fmt: skip
     shell = f"__import__('os').system('touch {canary.marker}')"

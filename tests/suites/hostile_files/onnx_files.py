@@ -1,4 +1,4 @@
-"""ONNX files whose data lie elsewhere, whose sizes are endless, or that run without end."""
+"""ONNX files whose data is elsewhere, whose sizes are huge, or that run without end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def model_of(
     outputs: Sequence[Any] = (),
     functions: Sequence[Any] = (),
 ) -> onnx.ModelProto:
-    """A model from x[2] to y unless other ends are given."""
+    """Return a model from x[2] to y, unless other inputs or outputs are given."""
     inputs = inputs or [Info("x", TensorProto.FLOAT, [2])]
     outputs = outputs or [Info("y", TensorProto.FLOAT, None)]
     tensors = [
@@ -37,7 +37,7 @@ def model_of(
 
 
 def external(location: str, dims: Sequence[int] = (2,), **more: str) -> onnx.ModelProto:
-    """x + w, where w is in another file."""
+    """Return x + w, where w is in another file."""
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
     for key, value in {"location": location, **more}.items():
         weight.external_data.add(key=key, value=value)
@@ -79,7 +79,7 @@ def _elsewhere(folder: Path) -> dict[str, onnx.ModelProto]:
 
 
 def _overlapping(folder: Path) -> onnx.ModelProto:
-    """A sum of 200 weights that all are the same 4 MiB of a file."""
+    """Return a sum of 200 weights, all of which are the same 4 MiB of a file."""
     with (folder / "model" / "shared.bin").open("wb") as file:
         file.truncate(1 << 22)
     held, nodes = {}, []
@@ -92,7 +92,7 @@ def _overlapping(folder: Path) -> onnx.ModelProto:
 
 
 def held_inside(location: str) -> dict[str, onnx.ModelProto]:
-    """Data in another file, of every tensor that is no initializer of the outermost graph."""
+    """Return models in which tensors other than the outermost graph's initializers have their data in another file."""
     add, far = Node("Add", ["x", "w"], ["y"]), external(location).graph.initializer[0]
     index = TensorProto(name="i", data_type=TensorProto.INT64, dims=[1], data_location=TensorProto.EXTERNAL)
     index.external_data.extend(far.external_data)
@@ -197,7 +197,9 @@ def _sizes() -> dict[str, onnx.ModelProto]:
 
 
 def _worked_on() -> dict[str, onnx.ModelProto]:
-    """Small constants, over which an operator works for hours, doubles them for ever, or starts a program."""
+    """Return small constants with an operator that computes for hours on them, doubles them for ever, or starts a
+    program.
+    """
     line, picture = np.ones(1000, "f4"), np.ones((1, 1, 4, 4), "f4")
     printed = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n(/tmp/x) (w) file\n%%EOF\n"
     text = np.array(["a" * 60], object)
@@ -273,7 +275,7 @@ def _endless() -> dict[str, onnx.ModelProto]:
 
 
 def _counted() -> dict[str, onnx.ModelProto]:
-    """Attributes that count loops, or name an element type that there is not."""
+    """Return attributes that count loops, or name an element type that does not exist."""
     picture = [Info("x", 1, [1, 4, 8, 8])]
     held = {"w": np.ones((4, 4, 3, 3), "f4"), "s": np.ones(4, "f4"), "r": np.ones((1, 4), "f4"), "n": np.zeros(1, "i8")}
     operators = {
@@ -291,8 +293,25 @@ def _counted() -> dict[str, onnx.ModelProto]:
     }
 
 
+def _of_onnxruntime() -> dict[str, onnx.ModelProto]:
+    """Operators of ONNX Runtime, which no checker knows, with inputs left out and counts that are none."""
+    counts = {
+        "EmbedLayerNormalization": "mask_index_type", "MultiHeadAttention": "num_heads", "GroupNorm": "groups",
+        "GroupQueryAttention": "num_heads", "MatMulNBits": "bits", "QAttention": "num_heads", "QLinearConcat": "axis",
+    }  # fmt: skip
+    found = {}
+    for operator, name in counts.items():
+        for number in (99, -1, 1 << 40):
+            node = Node(operator, ["x"] * 4, ["y"], domain="com.microsoft", **{name: number})
+            found[f"{operator} of ONNX Runtime with {name} of {number}"] = model_of([node])
+            found[f"{operator} of ONNX Runtime with {name} of {number}"].opset_import.add(
+                domain="com.microsoft", version=1
+            )
+    return found
+
+
 def _misread() -> dict[str, onnx.ModelProto]:
-    """Attributes over which ONNX's inference ends the process, or hangs."""
+    """Return attributes with which ONNX's inference crashes or hangs."""
     most, index = (1 << 63) - 1, {"i": np.array([[0]])}
     return {
         "an equation of no letters": model_of([Node("Einsum", ["x"], ["y"], equation="é")], inputs=[Info("x", 1, [])]),
@@ -305,7 +324,7 @@ def _misread() -> dict[str, onnx.ModelProto]:
 
 
 def _growing() -> dict[str, onnx.ModelProto]:
-    """Arithmetic on sizes whose numbers, or expressions, double with each step."""
+    """Return arithmetic on sizes whose numbers, or expressions, double with each step."""
     steps = {
         "squares": [("Mul", "s", "s", "t")],
         "quotients": [("Mul", "s", "s", "m"), ("Add", "m", "s", "d"), ("Div", "d", "s", "t")],
@@ -333,7 +352,7 @@ def _others() -> dict[str, onnx.ModelProto]:
     versions[1].ir_version = -1
     del versions[2].opset_import[:]
     versions[3].opset_import.add(domain="", version=9)
-    # The look at a file's kind sees the first nodes; what comes behind them is read.
+    # Detecting a file's kind reads only the first nodes; the frontend reads the later ones too.
     plain = [Node("Neg", ["x"], [f"p{i}"]) for i in range(SAMPLE)]
     named = model_of([*plain, Node("Odd\u202e\x1b[31m\nforged", ["x"], ["y"], name=strange, domain=strange)])
     named.graph.name = named.doc_string = strange
@@ -363,11 +382,11 @@ def _others() -> dict[str, onnx.ModelProto]:
 
 
 def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """All of them, in a folder beside a secret."""
+    """Write all files into a folder next to a secret."""
     inside = {f"{name} in {place}": model for place in ("secret", "../secret", "/etc/passwd")
               for name, model in held_inside(place).items()}  # fmt: skip
     models = _elsewhere(folder) | {"weights on the same bytes": _overlapping(folder)} | inside | _sizes()
-    models |= _worked_on() | _endless() | _others() | _misread() | _growing() | _counted()
+    models |= _worked_on() | _endless() | _others() | _misread() | _growing() | _counted() | _of_onnxruntime()
     for number, (name, model) in enumerate(models.items()):
         path = folder / "model" / f"{file_name(name)}_{number}.onnx"
         path.write_bytes(model.SerializeToString())

@@ -1,4 +1,4 @@
-"""Outputs, pages and saved inputs of a good model in places where something else is."""
+"""Outputs, pages and saved inputs of a good model, to be written where something else exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = '<!doctype html>\n<meta charset="utf-8"><meta name="generator" content="c
 
 
 def _filled(here: Path, canary: Canary) -> None:
-    """A folder of things that belong to the user."""
+    """Make a folder of things that belong to the user."""
     mine = canary.marker.parent / "mine"
     mine.mkdir(exist_ok=True)
     (mine / "key").write_text("key")
@@ -76,6 +76,10 @@ _CONVERT: dict[str, tuple[str, ...]] = {
     "inputs over rules": ("--rules", "rules.py", "--save-inputs", "rules.py"),
     "inputs over the output": ("--save-inputs", "model.onnx"),
     "inputs over the page": ("--save-inputs", "new.html", "--report", "new.html"),
+    "reduced parts over the output": ("--reduce", "model.onnx"),
+    "passes over the output": ("--dump-passes", "model.onnx"),
+    "a page in a file": ("--report", "m.onnx/page.html"),
+    "a page over the inputs by another way": ("--report", "work/../new.npz", "--save-inputs", "new.npz"),
     "inputs into a pipe": ("--save-inputs", "pipe.npz"),
     "inputs over arrays": ("--save-inputs", "mine.npz"),
     "an output that is a pipe": ("-o", "pipe.onnx", "--force"),
@@ -107,13 +111,15 @@ def _batches(here: Path) -> dict[str, Callable[[Path], object]]:
 
 
 def output_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Each place for a conversion, a page over weights for an inspection, and journals of a batch that are none."""
+    """Write each kind of occupied path: for a conversion, for a page in the place of weights, and for a batch's
+    journal.
+    """
     here = folder / "here"
     here.mkdir()
     _filled(here, canary)
     for name, words in (_CONVERT | _APART).items():
         path = here / ("apart.onnx" if name in _APART else "m.onnx")
-        # The path is the one in the folder of the command.
+        # The path is relative to the command's folder.
         yield Case(name, Path(path.name), words, GOOD, here=here, verbs=("convert",), kept=KEPT)
     for number, (name, make) in enumerate(_batches(here).items()):
         place = folder / f"batch{number}"

@@ -1,4 +1,4 @@
-"""Pickles of torch.save that execute code, are made to cost hours, or point where there is nothing."""
+"""Pickles of torch.save that execute code, take hours to read, or refer to nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LAYER = imported("torch.nn.modules.linear", "Linear") + EMPTY_TUPLE + NEWOBJ
 
 
 def number(value: int) -> bytes:
-    """The opcode that pushes an integer."""
+    """Return the opcode that pushes an integer."""
     raw = value.to_bytes(10, "little", signed=True)
     return b"\x8a" + bytes([len(raw)]) + raw
 
@@ -42,7 +42,7 @@ def number(value: int) -> bytes:
 def storage(
     kind: str = "FloatStorage", key: str = "0", length: int = 4, module: str = "torch", more: bytes = b""
 ) -> bytes:
-    """A persistent id that names a storage; `more` is what files without zip have behind it."""
+    """Return a persistent id that names a storage; `more` follows it in files without zip."""
     parts = text("storage") + imported(module, kind) + text(key) + text("cpu") + number(length)
     return MARK + parts + more + b"t" + b"Q"
 
@@ -55,7 +55,7 @@ def tensor(held: bytes, offset: int = 0, sizes: tuple[int, ...] = (2, 2), stride
 
 
 def weights(value: bytes, name: str = "weight") -> bytes:
-    """A dict of one entry."""
+    """Return a dict of one entry."""
     return PROTO2 + EMPTY_DICT + text(name) + value + b"s" + STOP
 
 
@@ -141,7 +141,7 @@ def _out_of_bounds() -> dict[str, bytes]:
 
 
 def made_of_nothing() -> dict[str, bytes]:
-    """Checkpoints with tensors of memory that nobody has written, and of sizes that their storages do not have."""
+    """Return checkpoints with tensors of uninitialized memory, and of sizes that their storages do not have."""
 
     def made(function: tuple[str, str], *arguments: bytes, opcode: bytes = REDUCE) -> bytes:
         return imported(*function) + MARK + b"".join(arguments) + b"t" + opcode
@@ -174,7 +174,7 @@ def made_of_nothing() -> dict[str, bytes]:
 
 
 def sparse_tensors() -> dict[str, tuple[bytes, list[bytes]]]:
-    """Checkpoints of a sparse tensor whose indices point elsewhere, with their storages."""
+    """Return checkpoints of a sparse tensor whose indices point elsewhere, with their storages."""
 
     def tuple_of(*parts: bytes) -> bytes:
         return MARK + b"".join(parts) + b"t"
@@ -199,7 +199,7 @@ def sparse_tensors() -> dict[str, tuple[bytes, list[bytes]]]:
 
 
 def checkpoint(**parts: bytes) -> bytes:
-    """A checkpoint as Lightning writes it, with more entries or others."""
+    """Return a checkpoint as Lightning writes it, with additional or replaced entries."""
     known = {
         "state_dict": EMPTY_DICT + text("weight") + tensor(storage()) + b"s",
         "epoch": number(3),
@@ -209,14 +209,16 @@ def checkpoint(**parts: bytes) -> bytes:
 
 
 def _shared(count: int, inner: bytes, memo: int) -> bytes:
-    """A dict that holds one thing many times."""
+    """Return a dict that refers to one object many times."""
     place = struct.pack("<I", memo)
     pairs = b"".join(text(f"k{i}") + b"j" + place for i in range(count))
     return EMPTY_DICT + MARK + text("first") + inner + b"r" + place + pairs + b"u"
 
 
 def checkpoints() -> dict[str, bytes]:
-    """Checkpoints whose data beside the weights costs hours or memory, or whose weights have odd attributes."""
+    """Return checkpoints whose data besides the weights costs hours or memory, or whose weights have unusual
+    attributes.
+    """
     encoded = imported("_codecs", "encode") + MARK
     attributes = EMPTY_DICT + text("items") + number(3) + b"s" + text("values") + number(3) + b"s"
     weight = text("weight") + tensor(storage()) + b"s"
@@ -242,7 +244,7 @@ def checkpoints() -> dict[str, bytes]:
 
 
 def before_zip() -> dict[str, tuple[bytes, tuple[str, ...], bytes]]:
-    """Of files without zip that hold 4 numbers: the pickle, the list of storages, and the storages themselves."""
+    """Return the parts of a file without zip that holds 4 numbers: pickle, list of storages, and storages."""
     four = struct.pack("<q4f", 4, 1, 2, 3, 4)
     whole = storage(more=b"N")
     part = MARK + text("part") + number(2) + number(1000) + b"t"
@@ -268,7 +270,7 @@ def before_zip() -> dict[str, tuple[bytes, tuple[str, ...], bytes]]:
 
 
 def _repeating(folder: Path) -> Iterator[Case]:
-    """Layers whose weight is one number, repeated by a stride of 0."""
+    """Return layers whose weight repeats one number by a stride of 0."""
     import torch
 
     for size in (1 << 13, 1 << 15):
@@ -281,7 +283,7 @@ def _repeating(folder: Path) -> Iterator[Case]:
 
 
 def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """As a zip archive each, those that execute code as a file of the old form, too."""
+    """Write each pickle as a zip archive, and those that execute code also as a file of the old format."""
     known = {name: data for name, (data, _) in pickles(canary.marker).items()}
     running = known | _running(canary)
     unmade = {name: weights(data) for name, data in made_of_nothing().items()}

@@ -1,4 +1,4 @@
-"""Paths that are no files, or have names made to deceive; and manifests of a batch whose names leave its folder."""
+"""Paths that are no files or have deceptive names, and manifests of a batch whose names leave its folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOOD = FIXTURES / "mnist_cnn.onnx"
 
 
 def place_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Devices, pipes, sockets, links, folders and names."""
+    """Return devices, pipes, sockets, links, folders and names."""
     os.mkfifo(folder / "pipe.onnx")
     os.mkfifo(folder / "pipe.pt")
     for name, target in {"zero.onnx": "/dev/zero", "zero.pb": "/dev/zero", "random.keras": "/dev/urandom",
@@ -60,7 +60,7 @@ def place_files(folder: Path, canary: Canary) -> Iterator[Case]:
 
 
 def manifest_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Manifests, which only a batch reads."""
+    """Return manifests, which only a batch reads."""
     outside = canary.marker.parent / "outside"
     zoo = folder / "zoo"
     zoo.mkdir()

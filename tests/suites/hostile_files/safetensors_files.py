@@ -1,4 +1,4 @@
-"""Safetensors files whose header lies about the tensors."""
+"""Safetensors files with a false header."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FACTORY = f"{FIXTURES / 'mnist_model.py'}:build"
 
 
 def safetensors_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """One lie each."""
+    """Write files with one lie each."""
     data = GOOD.read_bytes()
     size = int.from_bytes(data[:8], "little")
     header, rest = json.loads(data[8 : 8 + size]), data[8 + size :]

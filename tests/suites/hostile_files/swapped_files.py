@@ -1,4 +1,4 @@
-"""Files that are others whenever they are opened: what is checked must be what is loaded, or harm nobody."""
+"""Files that change between two opens: the checked content must be the content that is loaded, or must do no harm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPEATS = 3
 
 
 def _pairs(folder: Path, canary: Canary) -> Iterator[tuple[str, Path, Path]]:
-    """A good model, and what takes its place."""
+    """Return pairs of a good model and the file that takes its place."""
     module = FIXTURES / "mnist_cnn.pt"
     for name in ("os.system", "eval", "in the state of a layer"):
         (data, _) = pickles(canary.marker)[name]
@@ -55,7 +55,7 @@ def _pipe(folder: Path) -> Path:
 
 
 def _inside(folder: Path, canary: Canary) -> Iterator[tuple[str, Path, Path, Path, Path]]:
-    """A model, a link in it or beside it, where that leads at first, and where else."""
+    """Return models with a link in or beside them, its first target and its other target."""
     secret = folder / "secret"
     secret.write_bytes(bytes(8))
     beside = folder / "beside"
@@ -75,7 +75,7 @@ def _inside(folder: Path, canary: Canary) -> Iterator[tuple[str, Path, Path, Pat
 
 
 def swapped_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Each several times: at which moment a file is another one is chance."""
+    """Return each pair several times, because the moment at which a file changes is random."""
     verbs = ("inspect", "convert", "source", "target")
     for name, first, other in _pairs(folder, canary):
         for turn in range(REPEATS):

@@ -1,8 +1,7 @@
-"""SavedModels and graphs that write, read, connect or call Python; and checkpoints and folders that lie.
+"""SavedModels and graphs that write, read, connect or call Python, and checkpoints and folders with false content.
 
-The operators stand where a model is loaded, in what it computes, and in functions that this calls. Their files are
-written by TensorFlow itself, in a process of its own: `python -m tests.suites.hostile_files.tensorflow_files FOLDER
-MARKER PORT`.
+The operators run when a model is loaded, when it computes, or in functions that it calls. TensorFlow writes the files
+in a process of its own: `python -m tests.suites.hostile_files.tensorflow_files FOLDER MARKER PORT`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ GRAPH = FIXTURES / "mnist_cnn_frozen.pb"
 
 
 def operators(tf: Any, marker: str, port: int) -> dict[str, Callable[[], Any]]:
-    """What each does is seen from outside where it does it."""
+    """Return operators whose effect is visible from outside."""
     raw, text = tf.raw_ops, marker
     numbers = [1.0, 2.0]
     data = raw.TensorDataset(components=[tf.constant("x")], output_shapes=[()])
@@ -75,7 +74,7 @@ def operators(tf: Any, marker: str, port: int) -> dict[str, Callable[[], Any]]:
 
 
 def write_models(folder: Path, marker: str, port: int) -> None:
-    """For each operator a SavedModel that computes with it, one that loads with it, and a frozen graph."""
+    """Write for each operator a SavedModel that computes with it, another that loads with it, and a frozen graph."""
     import tensorflow as tf
     from tensorflow.python.trackable.resource import TrackableResource
 
@@ -134,7 +133,7 @@ def _plain(folder: Path) -> Path:
 
 
 def _changed_folders(folder: Path) -> Iterator[Case]:
-    """A good SavedModel, of which one part lies."""
+    """Write copies of a good SavedModel with one false part."""
     index, data = "variables/variables.index", "variables/variables.data-00000-of-00001"
 
     def copy(name: str) -> Path:
@@ -176,7 +175,7 @@ def _changed_folders(folder: Path) -> Iterator[Case]:
 
 
 def _changed_texts(folder: Path) -> Iterator[Case]:
-    """SavedModels whose message is text."""
+    """Write SavedModels in the text form of the message."""
     from google.protobuf import text_format
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -199,7 +198,7 @@ def _changed_texts(folder: Path) -> Iterator[Case]:
 
 
 def _changed_indices(folder: Path, copy: Callable[[str], Path], index: str) -> Iterator[Case]:
-    """Entries of the index that point elsewhere, under right checksums."""
+    """Write entries of the index that point elsewhere, with correct checksums."""
     from tests.suites.fuzzing.wire import fields_of, message_of, table_entries, table_of
 
     entries = table_entries((GOOD / index).read_bytes())
@@ -295,7 +294,7 @@ def _changed_graphs(folder: Path) -> Iterator[Case]:
 
 
 def tensorflow_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """All of them."""
+    """Write all files of the class."""
     command = [sys.executable, "-m", __name__, str(folder), str(canary.marker), str(canary.port)]
     subprocess.run(command, check=True, capture_output=True)
     canary.marker.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""TorchScript whose code writes, reads, loops or grows, when it is loaded or run; and exported programs that do."""
+"""TorchScript archives and exported programs that write, read, loop or grow when they are loaded or run."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _OTHER_NAMES = {
 
 
 def torchscript_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """The statements in forward, and in a `__setstate__` that loading calls."""
+    """Write the statements into forward, and into a `__setstate__` that is called when the archive is loaded."""
     with_state = _with_setstate(folder)
     for name, body in _bodies(canary).items():
         for method, source in (("forward", SCRIPTED), ("__setstate__", with_state)):
@@ -95,7 +95,7 @@ def torchscript_files(folder: Path, canary: Canary) -> Iterator[Case]:
 
 
 def _with_first_statements(text: str, method: str, body: str) -> str:
-    """The code with `body` at the beginning of a method, whose last argument stands for x."""
+    """Return the code with `body` at the beginning of a method, whose last argument replaces x."""
     lines = text.split("\n")
     start = next(i for i, line in enumerate(lines) if method in line)
     end = next(i for i in range(start, len(lines)) if lines[i].rstrip().endswith(":"))
@@ -105,7 +105,7 @@ def _with_first_statements(text: str, method: str, body: str) -> str:
 
 
 def _with_setstate(folder: Path) -> Path:
-    """A module that restores itself by a method of its own."""
+    """Return a module that restores itself by its own method."""
     import torch
 
     class Restored(torch.nn.Module):
@@ -157,7 +157,7 @@ def _other_scripts(folder: Path, original: dict[str, bytes], code: str) -> Itera
 
 
 def _long_state() -> bytes:
-    """Ten states that call a long function 900 times each."""
+    """Return ten states that call a long function 900 times each."""
     states = b"".join(
         b"class M%d(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n" % number
         + b"    _0 = __torch__.f()\n" * 900
@@ -167,13 +167,15 @@ def _long_state() -> bytes:
 
 
 def two_roots(path: Path, hidden: dict[str, bytes], shown: dict[str, bytes]) -> Path:
-    """An archive that PyTorch, which goes by the first entry's folder, takes for another than who looks at the top."""
+    """Write an archive that PyTorch, which uses the first entry's folder, reads differently from a reader of the top
+    folder.
+    """
     inside = {f"extra/{name.partition('/')[2]}": part for name, part in hidden.items()}
     return stored(path, inside | {name.partition("/")[2]: part for name, part in shown.items()})
 
 
 def two_faced_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Good at the top, and something else in the folder of the first entry."""
+    """Write archives that are good in the top folder, with something else in the first entry's folder."""
     with_state = _with_setstate(folder)
     original = members(with_state)
     code = _code(original)
@@ -188,7 +190,7 @@ def two_faced_files(folder: Path, canary: Canary) -> Iterator[Case]:
 
 
 def exported_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """Exported programs whose JSON names code, costs hours or points elsewhere."""
+    """Write exported programs whose JSON names code, costs hours or points elsewhere."""
     original = members(EXPORTED)
     place = _entry(original, "models/model.json")
     powers = "Pow(Integer(9), Pow(Integer(9), Pow(Integer(9), Integer(9))))"
@@ -226,7 +228,7 @@ def exported_files(folder: Path, canary: Canary) -> Iterator[Case]:
 
 
 def _written_names(folder: Path, original: dict[str, bytes], place: str, shell: str) -> Iterator[Case]:
-    """Code where PyTorch writes a function with the names, conditions and structures that the archive has."""
+    """Write code where PyTorch writes a function that contains the archive's names, conditions and structures."""
     text = original[place].decode()
     called = json.loads(text)["graph_module"]["graph"]["inputs"][-1]["as_tensor"]["name"]
     texts = {
@@ -260,7 +262,7 @@ def _written_names(folder: Path, original: dict[str, bytes], place: str, shell: 
 
 
 def _spec(context: str, kind: str = "builtins.dict") -> str:
-    """The structure of one input, as PyTorch writes it, with this context."""
+    """Return the structure of one input, as PyTorch writes it, with this context."""
     leaf = {"type": None, "context": None, "children_spec": []}
     inner = {"type": kind, "context": context, "children_spec": [leaf]}
     return json.dumps([1, {"type": "builtins.tuple", "context": "null", "children_spec": [inner]}])
@@ -287,7 +289,7 @@ def _other_exported(folder: Path, original: dict[str, bytes], place: str) -> Ite
 
 
 def _compiled_files(folder: Path, original: dict[str, bytes], canary: Canary) -> Iterator[Case]:
-    """What AOTInductor leaves in an archive: a library, which runs when it is loaded, or C++ that PyTorch compiles."""
+    """Write archives with AOTInductor's output: a library that runs when it is loaded, or C++ to compile."""
     source = f'__attribute__((constructor)) void go(void) {{ fclose(fopen("{canary.marker}", "w")); }}\n'
     source = "#include <stdio.h>\n" + source
     library = folder / "library.so"
@@ -310,7 +312,7 @@ def _exported_case(folder: Path, original: dict[str, bytes], place: str, name: s
 
 
 def _replace(document: Any, key: str, value: Any) -> int:
-    """Set every entry of this key; how many there are."""
+    """Set every entry of this key; return how many there are."""
     if isinstance(document, list):
         return sum(_replace(item, key, value) for item in document)
     if not isinstance(document, dict):

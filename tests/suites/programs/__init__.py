@@ -1,1 +1,1 @@
-"""Whole small programs of each source framework, converted to every format that takes them."""
+"""Whole small programs of each source framework, converted to every format that supports them."""

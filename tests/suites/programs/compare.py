@@ -1,4 +1,4 @@
-"""Converts a program to one format, runs the artefact as its users do, and compares it with what its source gave."""
+"""Convert a program to one format, run the artefact as its users do, and compare it with the source's output."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ FORMATS = [
 def refusal(
     source: Any, form: str, folder: Path, feeds: Sequence[Arrays], expected: Sequence[Arrays], **options: Any
 ) -> str:
-    """The reason for which `convert` refuses `source`, or "" where its artefact gives what is expected.
+    """Return the reason for which `convert` refuses `source`, or "" if its artefact gives the expected outputs.
 
     Anything else fails: other numbers, an artefact that does not run, an error that calls itself a defect.
     """
     path = folder / f"model.{SUFFIXES[form]}"
     try:
         if form == "tflite":
-            # TensorFlow's converter in this process: an interpreter for each would take seconds.
+            # TensorFlow's converter runs in this process, because an interpreter for each program would take seconds.
             path = encode(graph_of(source, options.get("inputs")), folder)
         else:
             convert.convert(source, form, path, verify=False, **options)
     except (convert.Unsupported, convert.BadInput, convert.UsageError) as error:
         return str(error)
-    names = plugin.formats()[form].names.of(feeds[0], expected[0])  # as the report tells them
+    names = plugin.formats()[form].names.of(feeds[0], expected[0])  # by the names in the report
     found = [names.name_outputs(got) for got in run_target(form, path, [names.feed(feed) for feed in feeds])]
     for want, got in zip(expected, found, strict=True):
         assert_close(_as_told(want, want, form), _as_told(want, got, form))
@@ -51,7 +51,7 @@ def refusal(
 
 
 def check(reason: str, declared: str | None) -> None:
-    """Assert that a program was refused for the reason that the table gives, and only then."""
+    """Assert that a program was refused for the reason in the table, and only then."""
     if declared is None:
         assert not reason, reason
     else:
@@ -65,7 +65,7 @@ def skip_without_runtime(form: str) -> None:
 
 
 def _as_told(want: Arrays, got: Arrays, form: str) -> Arrays:
-    """Strings as text; in Caffe2, which has other dtypes for some, numbers in the dtype that is expected."""
+    """Return strings as text; from Caffe2, which lacks some dtypes, return numbers in the expected dtype."""
     made = {}
     for name, array in got.items():
         array = np.asarray(array)

@@ -1,4 +1,4 @@
-"""Whole ONNX models that no table of operators holds, each at several sizes, with what each format refuses of them."""
+"""Whole ONNX models that no operator table contains, each at several sizes, with the refusals of each format."""
 
 from __future__ import annotations
 

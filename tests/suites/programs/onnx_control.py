@@ -1,4 +1,4 @@
-"""Whole ONNX models with control flow: branches, loops, scans, sequences and optionals, one in another."""
+"""Whole ONNX models with control flow: branches, loops, scans, sequences and optionals, also nested."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ LAYERS = [
           y = Resize <axes = [2, 3], mode = "linear", coordinate_transformation_mode = "align_corners"> (t, "", "", s)
         }""",
         *N123,
-        oracle="reference",  # onnxruntime's optimizer makes a file of it that does not load
+        oracle="reference",  # onnxruntime's optimizer changes the model into one that does not load
     ),
     program(
         "many_words",

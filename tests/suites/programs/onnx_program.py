@@ -1,4 +1,4 @@
-"""How a program of the ONNX tables is written: a graph in ONNX's text form, and the sizes that it runs at."""
+"""The rows of the ONNX tables: a graph in ONNX's text form, and the sizes that it runs at."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def weight(*shape: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OnnxProgram:
-    """A whole model, the feeds it is compared on, and what each target may refuse of it.
+    """A whole model, the feeds it is compared on, and the refusals that each target may give.
 
-    `oracle` is "onnxruntime", or "reference" where ONNX's own evaluator is the one that is right.
+    `oracle` is "onnxruntime", or "reference" if ONNX's own evaluator is the one that is right.
     """
 
     name: str
@@ -49,10 +49,10 @@ def program(
     refused: Mapping[str, str] | None = None,
     oracle: str = "onnxruntime",
 ) -> OnnxProgram:
-    """A row. `graph` is what stands behind the head of ONNX's text form.
+    """Return a row of the table. `graph` is the part of ONNX's text form after the head.
 
-    sizes: numbers for the named dims, one feed each. given: the content of an input, one for each of `sizes`.
-    below: for an input of integers, what its elements are smaller than (3 by default).
+    sizes: numbers for the named dims, one feed each. given: the content of an input, one for each of `sizes`. below:
+    the exclusive limit of the elements of an integer input (3 by default).
     """
     head = f'<ir_version: {ir_version}, opset_import: ["" : {opset}, "local" : 1, "com.microsoft" : 1]>\n'
     model = onnx.parser.parse_model(head + graph.strip() + "\n" + functions.strip())
@@ -86,7 +86,7 @@ def _draw(
     given: Mapping[str, Sequence[Any]],
     below: Mapping[str, int],
 ) -> Feeds:
-    """Numbers for the inputs that have no initializer."""
+    """Sample numbers for the inputs without an initializer."""
     random = np.random.default_rng(number)
     own = {w.name for w in model.graph.initializer}
     feeds: Feeds = {}

@@ -1,4 +1,4 @@
-"""What each format refuses of the ONNX programs, and why: a pattern of the message."""
+"""The ONNX programs that each format refuses, with a pattern of the message."""
 
 from __future__ import annotations
 

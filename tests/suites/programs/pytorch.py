@@ -1,4 +1,4 @@
-"""Whole PyTorch and TorchScript programs that no table of operators holds, each at several sizes."""
+"""Whole PyTorch and TorchScript programs that no operator table contains, each at several sizes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def rotate_half(x: Tensor) -> Any:
 
 
 class Decoder(nn.Module):
-    """A decoder with its cache: rotary places behind what is cached, grouped heads, tied embedding, soft cap."""
+    """A decoder with its cache: rotary positions after the cached ones, grouped heads, tied embedding, soft cap."""
 
     def __init__(self, layers: int = 2, heads: int = 4, groups: int = 2, size: int = 8) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Sliding(nn.Module):
 
 
 class Blocked(nn.Module):
-    """Local attention in blocks: lengths are padded to a multiple, each block sees the one before it."""
+    """Local attention in blocks: lengths are padded to a multiple, and each block attends to the previous one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Blocked(nn.Module):
 
 
 class Mixtral(nn.Module):
-    """Tokens go to their experts by where and index_add_."""
+    """Route tokens to their experts by where and index_add_."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class Mixtral(nn.Module):
 
 
 class Switch(nn.Module):
-    """Experts with a capacity: places by cumsum, dispatch and combine by einsum."""
+    """Experts with a capacity: positions by cumsum, dispatch and combine by einsum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class Switch(nn.Module):
 
 
 class SortedExperts(nn.Module):
-    """Tokens are sorted by their expert, and put back."""
+    """Sort tokens by their expert, and restore their order afterwards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class SortedExperts(nn.Module):
 
 
 class CountedExperts(SortedExperts):
-    """The tokens of each expert are a piece, as long as a list of counts says."""
+    """Split the tokens by expert, into pieces whose lengths are a list of counts."""
 
     def forward(self, x: Tensor) -> Any:
         s, e = self.gate(x).sigmoid().topk(2, -1)
@@ -196,7 +196,7 @@ class CountedExperts(SortedExperts):
 
 
 class SlicedExperts(SortedExperts):
-    """The same, in an array of NumPy's, with experts left out that nobody asks for."""
+    """Do the same with a NumPy array, and leave out experts that no token selects."""
 
     def forward(self, x: Tensor) -> Any:
         s, e = self.gate(x).sigmoid().topk(2, -1)

@@ -33,7 +33,7 @@ class Square(torch.autograd.Function):
 
 
 class Cache(nn.Module):
-    """Writes a row at a place that it counts."""
+    """Writes a row at a position that it counts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Cache(nn.Module):
 
 
 class Momentum(nn.Module):
-    """Replaces its buffer, and returns the old one too."""
+    """A module that replaces its buffer, and returns the old one too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Alias(nn.Module):
 
 
 class Normalized(nn.Module):
-    """Statistics that go on in eval mode, because its owner says so."""
+    """A norm that updates its statistics in eval mode, because its owner sets that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Normalized(nn.Module):
 
 
 class Ways(nn.Module):
-    """Decides on data, on one way again, and gives what it has on the way or something else."""
+    """Branches on data, on one path again, and returns an intermediate result or something else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Ways(nn.Module):
 
 
 def asked_twice(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Decides on what it computes a second time, with a constant that is stored twice."""
+    """Branch on a value that is computed a second time, with a constant that is stored twice."""
     first, second = (n * torch.tensor(2) > 3), (n * 2 > 3)
     if first.any():
         return x + second[:, None], x.exp() * 2, x - 1
@@ -114,7 +114,7 @@ def asked_twice(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Counter(nn.Module):
-    """Changes its state in other ways, as the data decides."""
+    """Changes its state in different ways, depending on the data."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Counter(nn.Module):
 
 
 class Forces(nn.Module):
-    """An energy, and how it falls with each place."""
+    """An energy, and its negative gradient by position."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Forces(nn.Module):
 
 
 class Slopes(Forces):
-    """The same of each row alone, and the Jacobian of a layer."""
+    """Gradients of each row separately, and the Jacobian of a layer."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         slopes = torch.vmap(torch.func.grad(lambda row: self.energy(row).sum()))(x)
@@ -152,7 +152,7 @@ class Slopes(Forces):
 
 
 class Curvatures(Forces):
-    """Second derivatives, and first ones in forward mode."""
+    """Second derivatives, and first derivatives in forward mode."""
 
     def forward(self, x: Tensor, along: Tensor) -> tuple[Tensor, ...]:
         hessian = torch.vmap(torch.func.hessian(lambda row: self.energy(row).squeeze(-1)))(x)
@@ -293,7 +293,7 @@ class Convolved(nn.Module):
 
 
 class Upper(nn.Module):
-    """Its path and its scale are decided by Python values."""
+    """Python values select its branch and its scale."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -314,7 +314,7 @@ class Conditional(nn.Module):
 
 
 def counted(x: Tensor) -> tuple[Tensor, Tensor]:
-    """A while loop whose number of rounds the data decide."""
+    """Run a while loop whose number of iterations depends on the data."""
     from torch._higher_order_ops.while_loop import while_loop
 
     return while_loop(lambda n, x: n < x.shape[0] + 2, lambda n, x: (n + 1, x * 0.5 + n), (torch.tensor(0), x))

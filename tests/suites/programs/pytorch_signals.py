@@ -1,4 +1,4 @@
-"""PyTorch programs of networks for pictures, speech, graphs and spectra."""
+"""PyTorch programs of networks for images, speech, graphs and spectra."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Deformable(nn.Module):
 
 
 class UNet(nn.Module):
-    """Sizes that are odd: up-sampled to the skip's size, or padded to it."""
+    """A U-Net for odd sizes: maps are up-sampled to the size of the skip connection, or padded to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +113,9 @@ class Conformer(nn.Module):
 
 
 class Wav2Vec(nn.Module):
-    """Strided convolutions on raw sound, weight-normed positions with an even kernel, mean over true lengths."""
+    """Strided convolutions on raw sound, weight-normed position embedding with an even kernel, mean over true
+    lengths.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +144,7 @@ class Wav2Vec(nn.Module):
 
 
 def greedy_ctc(x: Tensor, n: Tensor) -> Any:
-    """Labels of CTC, blanks and repeats dropped, at the front of each row."""
+    """Return labels of CTC, with blanks and repeats dropped, at the front of each row."""
     best = x.argmax(-1)
     same = torch.cat((torch.zeros_like(best[:, :1], dtype=torch.bool), best[:, 1:] == best[:, :-1]), 1)
     keep = ~same & (best != 0) & (torch.arange(x.shape[1])[None] < n[:, None])
@@ -185,7 +187,7 @@ class GraphNet(nn.Module):
 
 
 def edge_conv(x: Tensor) -> Any:
-    """Neighbours by distance (DGCNN)."""
+    """Aggregate neighbours by distance (DGCNN)."""
     inner = -2 * x.transpose(2, 1) @ x
     xx = (x**2).sum(1, keepdim=True)
     d = -xx - inner - xx.transpose(2, 1)
@@ -199,7 +201,7 @@ def edge_conv(x: Tensor) -> Any:
 
 
 class Fourier(nn.Module):
-    """Spectral convolutions: a few modes with complex weights, back to the size."""
+    """Spectral convolutions: a few modes with complex weights, transformed back to the input's size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,7 +221,7 @@ class Fourier(nn.Module):
 
 
 class Quantiser(nn.Module):
-    """Residual vector quantisation, straight through, with perplexity."""
+    """Residual vector quantisation with a straight-through gradient, and its perplexity."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,7 +256,7 @@ N = ((2, 5), (1, 1), (3, 7))
 
 
 def spectrum_parts(x: Tensor) -> tuple[Tensor, ...]:
-    """Both parts of a spectrum: at the first frequency and the middle one there is no imaginary one."""
+    """Return both parts of a spectrum; the first and the middle frequency have no imaginary part."""
     z = torch.stft(x, 16, 5, window=torch.hann_window(16), return_complex=True)
     long = torch.fft.rfft(x, 1500)
     return torch.view_as_real(z), z.imag, torch.fft.rfft(x, 32).imag, torch.fft.fft(x, 24).real, long.imag[:, 750]

@@ -1,4 +1,4 @@
-"""PyTorch programs that compute with sizes which differ from call to call: lengths, factors, windows."""
+"""PyTorch programs that compute with dynamic sizes: lengths, factors, windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PICTURES = tuple(f(1, 2, n, m) for n, m in ((40, 90), (90, 45), (7, 64)))
 
 
 def cut_by_ratio(x: Tensor) -> tuple[Tensor, ...]:
-    """100 · 0.29 is 28 and 100 · 0.57 is 56 in Python's floats, one more in float32."""
+    """Cut by ratios: 100 · 0.29 is 28 and 100 · 0.57 is 56 in Python's floats, one more in float32."""
     n = x.shape[1]
     return x[:, : math.trunc(n * 0.57)] * 2, x.new_ones(math.floor(n * 0.29)) + x.sum(), x.new_ones(math.ceil(n / 2.5))
 
@@ -36,9 +36,10 @@ def normalized_lengths(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def resized_by_factors(x: Tensor) -> tuple[Tensor, ...]:
-    """Weighted sums of a ramp, beside which the rounding of places is small; no place of the nearest is half way.
+    """Return weighted sums of a ramp, which hide the rounding of positions; no position is half way between two
+    elements.
 
-    PyTorch rounds places to float32 in float64 too, which a graph of unknown lengths in float64 does not.
+    PyTorch rounds positions to float32 in float64 too, which a graph of unknown lengths in float64 does not.
     """
     ramp = torch.ones_like(x).cumsum(2) + 2 * torch.ones_like(x).cumsum(3)
     return (
@@ -51,7 +52,7 @@ def resized_by_factors(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def resized_to_sizes(x: Tensor) -> tuple[Tensor, ...]:
-    """3.5 · 2 is 7, where 2 / (4 / 14) is less in float32."""
+    """Resize to sizes: 3.5 · 2 is 7, but 2 / (4 / 14) is less in float32."""
     square = F.pad(x, (0, max(x.shape[2:]) - x.shape[3], 0, max(x.shape[2:]) - x.shape[2]))
     return F.interpolate(square, size=(4, 8)), F.interpolate(x, size=(14, 6), mode="nearest-exact")
 
@@ -67,7 +68,7 @@ def pooled_lengths(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def patches(x: Tensor) -> tuple[Tensor, ...]:
-    """Windows of pictures of any size as columns, and added up again."""
+    """Return windows of images of any size as columns, and add them up again."""
     columns = F.unfold(x, (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 1))
     together = F.fold(columns, x.shape[2:], (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 1))
     return columns, together, F.unfold(x[0], 2, stride=2)

@@ -1,4 +1,4 @@
-"""PyTorch programs as people bring them: sparse matrices, attention with functions of scores, layers of rarer kinds."""
+"""PyTorch programs as users write them: sparse matrices, attention with score functions, rare layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.suites.programs.torch_program import f, i, program
 
 
 class Graphs(nn.Module):
-    """A graph convolution: sparse matrices out of edges, kept as a parameter, a buffer and an attribute."""
+    """A graph convolution: sparse matrices made of edges, stored as a parameter, a buffer and an attribute."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class ScoreBias(nn.Module):
 
 
 class Window(nn.Module):
-    """A mask of blocks that was made once, and fewer heads of keys."""
+    """Attention with a block mask that was made once, and with fewer heads of keys."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -93,7 +93,7 @@ def truncated_sizes(x):
 
 
 def written_pieces(x: Tensor) -> tuple[Tensor, ...]:
-    """Every other row, rows of an unbind, pieces of a split and of a chunk are memory of the whole."""
+    """Write into every other row, rows of an unbind, and pieces of a split and of a chunk, which all share memory."""
     y, z, w = x.clone(), x * 1, x.repeat(1, 2)
     every_other = y[::2]
     every_other += 1
@@ -175,7 +175,7 @@ def nonzero_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rounded_quotients(k: Tensor) -> tuple[Tensor, ...]:
-    """Rows and columns of places in a map of 41: TensorFlow's optimizer takes k / 41 for k times 1 / 41."""
+    """Return rows and columns of positions in a map of 41; TensorFlow's optimizer replaces k / 41 by k times 1 / 41."""
     return (k / 41).floor(), (k / 41).long(), k.float() // 41, k.float() % 41, (k / 41).ceil() == k / 41
 
 
@@ -280,13 +280,15 @@ def cut_beyond_the_end(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def searched(x: Tensor, edges: Tensor) -> tuple[Tensor, ...]:
-    """Edges that are in no order, and such as have NaN at their end: what is found is a matter of halving."""
+    """Search in unsorted edges, and in edges with NaN at their end, where the result depends on how the search
+    halves.
+    """
     ordered = x.sort(1).values
     return torch.searchsorted(edges, x), torch.bucketize(x, edges, right=True), torch.searchsorted(ordered, x)
 
 
 def negated_comparisons(x: Tensor) -> tuple[Tensor, ...]:
-    """Of NaN: a comparison that is turned round is another one."""
+    """Negate comparisons: with NaN, a negated comparison is not the opposite comparison."""
     return ~(x > 0), torch.where(torch.logical_not(x <= x.flip(1)), x, 1.0), (~(x < 1)).sum(1), ~(x >= 0.5)
 
 

@@ -1,9 +1,9 @@
-"""Every program of the tables in every format, counted: right, refused (and as declared or not), wrong, error, crashed.
+"""Run every program of the tables in every format, and count the outcomes.
 
     python -m tests.suites.programs.run [--tables pytorch,onnx,tensorflow] [--targets keras,tflite] [--names a,b] [-v]
 
-What a program gives is compared by the source framework itself, as in the tests beside this file. It all runs in one
-process, which is started again where a program ends it.
+The outcomes are right, refused (as declared or not), wrong, error and crashed. The source framework is the reference,
+as in the tests beside this file. All programs run in one process, which is started again if a program ends it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REASONS = {
 
 
 def outcome(table: str, name: str, form: str) -> tuple[str, str]:
-    """What becomes of one program: a status, and what was said."""
+    """Return the status of one program, and its message."""
     module = importlib.import_module(f"tests.suites.programs.test_{table}")
     with tempfile.TemporaryDirectory(prefix="programs-") as folder:
         try:
@@ -58,7 +58,7 @@ def _line(said: object) -> str:
 
 
 def serve(connection: Connection) -> None:
-    """Answers ("names", table) and ("run", table, name, form)."""
+    """Answer the requests ("names", table) and ("run", table, name, form)."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
@@ -74,14 +74,14 @@ def serve(connection: Connection) -> None:
 
 
 class Child:
-    """A process that serves; one that dies is started again for the next request."""
+    """A process that serves; if it dies, the next request starts another."""
 
     def __init__(self) -> None:
         self.process: Any = None
         self.connection: Any = None
 
     def ask(self, *request: str) -> Any:
-        """The answer; ("crashed", why) where there is none."""
+        """Return the answer, or ("crashed", reason) if there is none."""
         if self.process is None:
             context = multiprocessing.get_context("spawn")
             self.connection, other = context.Pipe()
@@ -103,7 +103,7 @@ class Child:
 
 
 def main() -> None:
-    """Run, and print the counts; the exit code is 1 where something is neither right nor refused as declared."""
+    """Run the programs and print the counts; the exit code is 1 if one is neither right nor refused as declared."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--targets", default=",".join(SUFFIXES))

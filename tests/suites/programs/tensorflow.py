@@ -1,4 +1,4 @@
-"""Whole TensorFlow programs that no table of operators holds, each at several sizes."""
+"""Whole TensorFlow programs that no operator table contains, each at several sizes."""
 
 from __future__ import annotations
 

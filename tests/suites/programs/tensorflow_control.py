@@ -1,4 +1,4 @@
-"""Whole TensorFlow programs with control flow, lists, ragged tensors and shapes known only when they run."""
+"""Whole TensorFlow programs with control flow, lists, ragged tensors and shapes that are known at run time only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a program of the TensorFlow tables is written: a function, its signature, and the sizes that it runs at."""
+"""The rows of the TensorFlow tables: a function, its signature, and the sizes that it runs at."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TensorFlowProgram:
     eager: bool = False
 
     def concrete(self) -> Any:
-        """The function as TensorFlow traced it, for the signature."""
+        """Return the function as TensorFlow traced it for the signature."""
         function = self.build()
 
         def named(**inputs: tf.Tensor) -> Mapping[str, tf.Tensor]:
@@ -32,11 +32,11 @@ class TensorFlowProgram:
 
         specs = {name: tf.TensorSpec(s.shape, s.dtype, name) for name, s in self.signature.items()}
         found = tf.function(named).get_concrete_function(**specs)
-        found.kept = function  # variables live as long as what made them
+        found.kept = function  # the reference keeps the module and its variables alive
         return found
 
     def run(self, concrete: Any) -> list[Feeds]:
-        """What TensorFlow gives for each feed: operator by operator where its fused kernels are wrong."""
+        """Return TensorFlow's outputs for each input set, operator by operator if its fused kernels are wrong."""
         found = []
         for feed in self.feeds:
             inputs = {name: tf.constant(array) for name, array in feed.items()}
@@ -47,7 +47,7 @@ class TensorFlowProgram:
 
 
 def _with_pairs(array: np.ndarray) -> np.ndarray:
-    """Of complex numbers both parts, in a last dim of 2, as graphs give them."""
+    """Return complex numbers as real and imaginary parts in a last dim of 2, as graphs return them."""
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
@@ -61,7 +61,8 @@ def program(
     build: bool = False,
     eager: bool = False,
 ) -> TensorFlowProgram:
-    """A row. signature: by input, its dims, of which names are open, with a dtype last if it is not float32.
+    """Return a row of the table. ¶ signature: the dims of each input, where names are dynamic, and a dtype at the end
+    unless it is float32.
 
     sizes: numbers for the named dims, one feed each. given: the content of an input, one for each of `sizes`.
     build: `function` makes the function, rather than being it. eager: TensorFlow is asked operator by operator.

@@ -1,4 +1,4 @@
-"""Whole TensorFlow programs as users bring them: text as features, sparse tensors, gradients, complex results."""
+"""Whole TensorFlow programs as users write them: text as features, sparse tensors, gradients, complex results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sparse_tensors(i: Any, v: Any, d: Any) -> Any:
 
 
 def cropped_boxes(x: Any, b: Any) -> Any:
-    """A box in each picture, its corners in any order and outside, too."""
+    """Crop a box from each image; its corners have any order and may lie outside."""
     rows = tf.range(tf.shape(b)[0])
     return {
         "linear": tf.image.crop_and_resize(x, b, rows, [5, 6]),
@@ -39,7 +39,7 @@ def cropped_boxes(x: Any, b: Any) -> Any:
 
 
 def saliency(x: Any) -> Any:
-    """How much each pixel counts, through a convolution, an ELU and a pool."""
+    """Return the gradient of each pixel through a convolution, an ELU and a pool."""
     with tf.GradientTape() as tape:
         tape.watch(x)
         h = tf.nn.max_pool2d(tf.nn.elu(tf.nn.conv2d(x, KERNEL, 1, "SAME")), 2, 2, "VALID")
@@ -58,7 +58,7 @@ def spectra(x: Any) -> Any:
 
 
 def vocabulary() -> Any:
-    """Words outside of it share one place."""
+    """Look words up; all unknown words share one index."""
     table = tf.lookup.StaticVocabularyTable(
         tf.lookup.KeyValueTensorInitializer(WORDS, tf.range(3, dtype=I64)), num_oov_buckets=1
     )
@@ -66,7 +66,7 @@ def vocabulary() -> Any:
 
 
 def bags_of_words() -> Any:
-    """As TextVectorization counts them."""
+    """Count words as TextVectorization does."""
     layer = tf.keras.layers.TextVectorization(output_mode="multi_hot", vocabulary=["the", "cat", "sat"])
     return lambda x: layer(x)
 

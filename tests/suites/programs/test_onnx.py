@@ -1,4 +1,4 @@
-"""Every program of the ONNX table in every format, compared with onnxruntime or ONNX's own evaluator."""
+"""Compare every program of the ONNX table, in every format, with onnxruntime or ONNX's own evaluator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = {row.name: row for row in PROGRAMS}
 
 @cache
 def expected(name: str) -> list[dict[str, np.ndarray]]:
-    """What the source gives for each feed."""
+    """Return the source's outputs for each input set."""
     row = ROWS[name]
     names = [output.name for output in row.model.graph.output]
     return [dict(zip(names, values, strict=True)) for values in _run(row)]
@@ -50,9 +50,9 @@ def test_the_table_is_whole() -> None:
 
 
 def attempt(name: str, form: str, folder: Path) -> str:
-    """The reason for which a program is refused, or "" where its artefact is right.
+    """Return the reason for which a program is refused, or "" if its artefact is right.
 
-    What `RUNTIMES` names is not run without elements.
+    Programs in `RUNTIMES` do not run on empty inputs.
     """
     rows = list(zip(ROWS[name].feeds, expected(name), strict=True))
     if (form, name) in RUNTIMES:
@@ -92,7 +92,7 @@ def test_program(name: str, form: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in REFUSED["onnx"]])
 def test_program_is_verified(name: str, tmp_path: Path) -> None:
-    """What is right, as the tests above say, gets no other verdict than PASS."""
+    """Programs that the tests above find right get the verdict PASS."""
     report = convert.convert(ROWS[name].model, "onnx", tmp_path / "m.onnx")
     assert report.verdict is not None
     if name in PROVING_NOTHING:

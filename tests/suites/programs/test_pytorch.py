@@ -1,4 +1,4 @@
-"""Every program of the PyTorch and TorchScript tables in ONNX and as a SavedModel, compared with PyTorch itself.
+"""Compare every program of the PyTorch and TorchScript tables, in ONNX and as a SavedModel, with PyTorch itself.
 
 One of eight runs by default; the others are slow.
 """
@@ -29,12 +29,12 @@ ROWS = {row.name: row for row in [*PROGRAMS, *SCRIPTS]}
 
 @cache
 def expected(name: str) -> tuple[list[dict[str, np.ndarray]], list[dict[str, np.ndarray]]]:
-    """Feeds, and what PyTorch gives for each."""
+    """Return the feeds, and PyTorch's outputs for each."""
     return run_source(ROWS[name])
 
 
 def attempt(name: str, form: str, folder: Path) -> str:
-    """The reason for which a program is refused, or "" where its artefact is right."""
+    """Return the reason for which a program is refused, or "" if its artefact is right."""
     feeds, outputs = expected(name)
     return refusal(source_of(ROWS[name]), form, folder, feeds, outputs, inputs=specs_of(ROWS[name]))
 
@@ -78,7 +78,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     "name", [pytest.param(name, marks=_marks(name)) for name in ROWS if name not in REFUSED["onnx"]]
 )
 def test_program_is_verified(name: str, tmp_path: Path) -> None:
-    """What is right, as the tests above say, gets no other verdict than PASS."""
+    """Programs that the tests above find right get the verdict PASS."""
     report = convert.convert(source_of(ROWS[name]), "onnx", tmp_path / "m.onnx", inputs=specs_of(ROWS[name]))
     assert report.verdict is not None
     if name in PROVING_NOTHING:

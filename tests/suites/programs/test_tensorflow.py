@@ -1,4 +1,4 @@
-"""Every program of the TensorFlow table in every format, compared with TensorFlow itself.
+"""Compare every program of the TensorFlow table, in every format, with TensorFlow itself.
 
 One of eight runs by default; the others are slow.
 """
@@ -30,7 +30,7 @@ def source(name: str) -> Any:
 
 @cache
 def expected(name: str) -> list[dict[str, np.ndarray]]:
-    """What TensorFlow gives for each feed."""
+    """Return TensorFlow's outputs for each input set."""
     return ROWS[name].run(source(name))
 
 
@@ -39,9 +39,9 @@ def test_the_table_is_whole() -> None:
 
 
 def attempt(name: str, form: str, folder: Path) -> str:
-    """The reason for which a program is refused, or "" where its artefact is right.
+    """Return the reason for which a program is refused, or "" if its artefact is right.
 
-    What `RUNTIMES` names is not run without elements.
+    Programs in `RUNTIMES` do not run on empty inputs.
     """
     rows = list(zip(ROWS[name].feeds, expected(name), strict=True))
     if (form, name) in RUNTIMES:
@@ -73,7 +73,7 @@ PROVING_NOTHING = {"switch_of_four": "one value everywhere"}
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in REFUSED.get("onnx", {})])
 def test_program_is_verified(name: str, tmp_path: Path) -> None:
-    """What is right, as the tests above say, gets no other verdict than PASS."""
+    """Programs that the tests above find right get the verdict PASS."""
     report = convert.convert(source(name), "onnx", tmp_path / "m.onnx")
     assert report.verdict is not None
     if name in PROVING_NOTHING:

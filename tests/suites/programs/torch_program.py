@@ -1,4 +1,4 @@
-"""How a PyTorch program stands in the tables: what is called, with what, and what it gives."""
+"""The rows of the PyTorch tables: a function or module, its inputs, and its outputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class TorchProgram:
-    """A module, or a function that becomes one, and the calls that it is converted and compared for, in order.
+    """A module, or a function that becomes one, and the calls for which it is converted and compared, in order.
 
-    Dims that differ between the calls are dynamic. `state` names what forward changes as the graph's input does, with
-    how to read it from the module: each call is fed with what the last one left.
+    Dims that differ between the calls are dynamic. `state` names values that forward changes, and how to read each from
+    the module; the graph has them as inputs, and each call gets the values that the previous one left.
     """
 
     name: str
@@ -41,7 +41,9 @@ class Called(nn.Module):
 
 
 def program(name: str, make: Any, *calls: Any, **rest: Any) -> TorchProgram:
-    """A row; `make` is a module's class (or a function without parameters that makes it), or a plain function."""
+    """Return a row; `make` is a module's class (or a function without parameters that makes it), or a plain
+    function.
+    """
     listed = tuple(call if isinstance(call, tuple) else (call,) for call in calls)
     if not inspect.isclass(make) and not rest.pop("factory", False):
         function = make
@@ -50,7 +52,7 @@ def program(name: str, make: Any, *calls: Any, **rest: Any) -> TorchProgram:
 
 
 def source_of(row: TorchProgram) -> Any:
-    """The module in eval mode with weights that are always the same; scripted where the row says so."""
+    """Return the module in eval mode, always with the same weights; scripted if the row asks for that."""
     torch.manual_seed(0)
     module = row.make().eval()
     if not row.script:
@@ -59,14 +61,16 @@ def source_of(row: TorchProgram) -> Any:
 
 
 def names_of(row: TorchProgram) -> list[str]:
-    """The parameters of forward that the calls give, in order."""
+    """Return the parameters of forward that the calls give, in order."""
     module = row.make()
     found = module.function if isinstance(module, Called) else module.forward
     return list(inspect.signature(found).parameters)[: len(row.calls[0])]
 
 
 def specs_of(row: TorchProgram) -> list[str]:
-    """`--input` for each parameter: a dim that differs between calls is dynamic, equal lengths have one name."""
+    """Return `--input` for each parameter: a dim that differs between calls is dynamic, and equal lengths share
+    a name.
+    """
     named: dict[tuple[int, ...], str] = {}
     specs = []
     for place, name in enumerate(names_of(row)):
@@ -80,7 +84,7 @@ def specs_of(row: TorchProgram) -> list[str]:
 
 
 def run_source(row: TorchProgram) -> tuple[list[Arrays], list[Arrays]]:
-    """The feeds of an artefact, state among them, and what PyTorch gives for each call."""
+    """Return the inputs of an artefact, with its state, and PyTorch's outputs for each call."""
     module, names = source_of(row), names_of(row)
     feeds, expected = [], []
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -101,7 +105,7 @@ def run_source(row: TorchProgram) -> tuple[list[Arrays], list[Arrays]]:
 
 def _array(value: Any) -> np.ndarray:
     if not isinstance(value, torch.Tensor):
-        return np.asarray(value)  # a number of Python is as wide as Python has it
+        return np.asarray(value)  # a Python number keeps Python's width
     tensor = value.detach()
     return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).numpy().copy()
 
@@ -125,7 +129,7 @@ SCRIPTS: list[TorchProgram] = []
 
 
 def script(*calls: Any, **rest: Any) -> Callable[[Any], Any]:
-    """Puts a function or a module's class into the table, by its name."""
+    """Put a function or a module's class into the table, by its name."""
 
     def add(thing: Any) -> Any:
         SCRIPTS.append(

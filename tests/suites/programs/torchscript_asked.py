@@ -1,4 +1,4 @@
-"""TorchScript programs of what is asked of values: types, strides, lists with run-time numbers, names, hooks, views."""
+"""TorchScript programs that query values: types, strides, lists with run-time numbers, names, hooks, views."""
 
 # ruff: noqa: UP006, UP007, UP035, UP045, SIM300, SIM905  (the language that is tested is no Python)
 from __future__ import annotations
@@ -123,7 +123,7 @@ class AsksForGradients(nn.Module):
 
 
 class Names(nn.Module):
-    """An argument whose name begins another's, and that has a default."""
+    """An argument whose name is a prefix of another's, and that has a default."""
 
     def forward(self, x: Tensor, scale_bias: Tensor, scale: Optional[Tensor] = None, scale_b: float = 2.0) -> Tensor:
         return (x if scale is None else x * scale) * scale_b + scale_bias

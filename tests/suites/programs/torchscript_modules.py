@@ -19,7 +19,7 @@ class Mode(enum.Enum):
 
 @script(state={"calls": lambda m: m.calls, "h": lambda m: m.h})
 class Alternates(nn.Module):
-    """A buffer that is assigned to at every second call."""
+    """A buffer that is assigned at every second call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Alternates(nn.Module):
 
 @script(state={"table": lambda m: m.table, "at": lambda m: m.at})
 class Ring(nn.Module):
-    """Writes at a place that it counts, and begins again at the end."""
+    """Writes at a position that it counts, and starts again at the end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Finals(nn.Module):
 
 @script()
 class Helpers(nn.Module):
-    """Methods, one of them exported and one ignored, and defaults."""
+    """Has methods, one of them exported and one ignored, and defaults."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ def without_gradient(x: Tensor) -> Tensor:
 
 @script(*((f(n, n + 3, 4), torch.ones(n + 3, n + 3).triu(k).bool()) for n, k in ((2, 1), (1, 2), (4, 1))))
 class MaskedEncoder(nn.Module):
-    """Its layers ask whether the mask is causal, on the data, before they add it."""
+    """Layers that check whether the mask is causal, using the data, before they add it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""TorchScript programs of Python's numbers that are known at run time only: lists of them, math, shifts, quotients."""
+"""TorchScript programs with Python numbers that are known at run time only: lists, math, shifts, quotients."""
 
 # ruff: noqa: UP006, UP035  (the language that is tested is no Python)
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TorchScript programs of the kind that users write: decoders, merges of tokens, counts, tables, searches."""
+"""TorchScript programs as users write them: decoders, merges of tokens, counts, tables, searches."""
 
 # ruff: noqa: UP006, UP035  (the language that is tested is no Python)
 from __future__ import annotations

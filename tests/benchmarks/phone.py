@@ -1,0 +1,286 @@
+"""Measure our TensorFlow Lite files for phones beside those of onnx2tf and litert-torch, on the same networks and
+inputs.
+
+    python tests/benchmarks/phone.py [--onnx2tf PYTHON] [--litert PYTHON] [--networks mobilenetv2 …] [--seconds S]
+
+PYTHON is the interpreter of an environment that has the peer; the one of litert-torch needs timm too. Each converter
+runs in its own process, first in float, then in 8 bits, calibrated with the same 16 samples. Seconds are wall time,
+ours without the verdict; the first conversion includes the imports. LiteRT runs each file on 4 inputs that no
+calibration used. The largest error and the SQNR are relative to the module in float64, over all outputs. Latency is the
+median CPU time of 20 runs with one thread, in milliseconds; the files alternate. The table is Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+SAMPLES, TESTS, RUNS, LIMIT = 16, 4, 20, 420
+FORMS = ("float", "int8")
+HEADS = ("network", "by", "form", "max error", "SQNR dB", "kB", "ms", "s to convert")
+
+
+def prepare(name: str, folder: Path) -> None:
+    """Write the weights, the ONNX file, samples, inputs, and the outputs of the module in float64."""
+    import numpy as np
+    import phone_networks
+    import torch
+
+    from tests.support.timm_helper import declare_torchvision_operators
+
+    declare_torchvision_operators()
+    module, shape = phone_networks.build(name)
+    torch.save(module.state_dict(), folder / "weights.pt")
+    rng = np.random.default_rng(0)
+    samples = rng.standard_normal((SAMPLES, *shape[1:])).astype(np.float32)
+    tests = rng.standard_normal((TESTS, *shape[1:])).astype(np.float32)
+    np.save(folder / "samples.npy", samples)
+    np.savez(folder / "samples.npz", x=samples)
+    with torch.no_grad():
+        torch.onnx.export(
+            module, (torch.from_numpy(tests[:1]),), str(folder / "net.onnx"), dynamo=True, external_data=False,
+            verbose=False, input_names=["x"],
+        )  # fmt: skip
+        exact = [module.double()(torch.from_numpy(x[None]).double()) for x in tests]
+    rows = [[o.numpy() for o in (out if isinstance(out, tuple) else (out,))] for out in exact]
+    np.savez(
+        folder / "tests.npz", x=tests, **{f"y{i}": np.concatenate(o) for i, o in enumerate(zip(*rows, strict=True))}
+    )
+
+
+def by_us(name: str, folder: Path, form: str) -> float:
+    import numpy as np
+
+    import convert
+
+    source, calibrated = folder / "net.onnx", {"quantize": "int8", "calibrate": {"x": np.load(folder / "samples.npy")}}
+    start = time.perf_counter()
+    options: Any = calibrated if form == "int8" else {}
+    convert.convert(source, "tflite", folder / f"ours.{form}.tflite", verify=False, **options)
+    return time.perf_counter() - start
+
+
+def by_onnx2tf(name: str, folder: Path, form: str) -> float:
+    import numpy as np
+    import onnx2tf
+
+    samples = np.load(folder / "samples.npy")
+    last = np.moveaxis(samples, 1, -1) if samples.ndim == 4 else samples
+    np.save(folder / "last.npy", last)
+    os.chdir(folder)
+    # These replace images that it would download.
+    np.save("calibration_image_sample_data_20x128x128x3_float32.npy", np.zeros((20, 128, 128, 3), np.float32))
+    options: dict[str, Any] = {}
+    if form == "int8":
+        none = [[[[0.0] * last.shape[-1]]]] if last.ndim == 4 else 0.0
+        one = [[[[1.0] * last.shape[-1]]]] if last.ndim == 4 else 1.0
+        options = {
+            "output_integer_quantized_tflite": True,
+            "custom_input_op_name_np_data_path": [["x", str(folder / "last.npy"), none, one]],
+        }
+    start = time.perf_counter()
+    onnx2tf.convert(
+        input_onnx_file_path=str(folder / "net.onnx"), output_folder_path=str(folder / f"onnx2tf-{form}"),
+        non_verbose=True, tflite_backend="flatbuffer_direct", **options,
+    )  # fmt: skip
+    seconds = time.perf_counter() - start
+    made = "net_integer_quant.tflite" if form == "int8" else "net_float32.tflite"
+    (folder / f"onnx2tf-{form}" / made).rename(folder / f"onnx2tf.{form}.tflite")
+    return seconds
+
+
+def by_litert(name: str, folder: Path, form: str) -> float:
+    import litert_torch
+    import numpy as np
+    import phone_networks
+    import torch
+
+    module, _ = phone_networks.build(name, str(folder / "weights.pt"))
+    samples = torch.from_numpy(np.load(folder / "samples.npy"))
+    options: dict[str, Any] = {}
+    start = time.perf_counter()
+    if form == "int8":
+        from litert_torch.quantize.pt2e_quantizer import PT2EQuantizer, get_symmetric_quantization_config
+        from litert_torch.quantize.quant_config import QuantConfig
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+        quantizer = PT2EQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=False))
+        prepared = prepare_pt2e(torch.export.export(module, (samples[:1],)).module(), quantizer)
+        for sample in samples:
+            prepared(sample[None])
+        module = convert_pt2e(prepared, fold_quantize=False)
+        options = {"quant_config": QuantConfig(pt2e_quantizer=quantizer)}
+    litert_torch.convert(module, (samples[:1],), **options).export(str(folder / f"litert-torch.{form}.tflite"))
+    return time.perf_counter() - start
+
+
+def run(folder: Path) -> dict[str, Any]:
+    """Return errors, SQNR, size and latency of each file."""
+    import numpy as np
+    from ai_edge_litert.interpreter import Interpreter
+
+    found: dict[str, Any] = {}
+    interpreters = {}
+    with np.load(folder / "tests.npz") as data:
+        tests = data["x"]
+        exact = [data[f"y{i}"] for i in range(len(data.files) - 1)]
+    for path in sorted(folder.glob("*.tflite")):
+        try:
+            interpreter = Interpreter(model_path=str(path), num_threads=1)
+            interpreter.allocate_tensors()
+            rows = [outputs(interpreter, x[None], [e[i : i + 1] for e in exact]) for i, x in enumerate(tests)]
+            got = [np.concatenate(column) for column in zip(*rows, strict=True)]
+            apart = [float(np.abs(g - e).max() / np.sqrt(np.mean(e**2))) for g, e in zip(got, exact, strict=True)]
+            noise = [np.sum(e**2) / max(np.sum((g - e) ** 2), 1e-300) for g, e in zip(got, exact, strict=True)]
+            sqnr = float(10 * np.log10(min(noise)))
+            found[path.stem] = {"error": max(apart), "sqnr": sqnr, "bytes": path.stat().st_size, "times": []}
+            interpreters[path.stem] = interpreter
+        except (RuntimeError, ValueError) as error:
+            found[path.stem] = {"failed": str(error).strip().splitlines()[-1][:80]}
+    for turn in range(RUNS + 2):
+        for stem in sorted(interpreters, reverse=bool(turn % 2)):
+            start = time.process_time()
+            interpreters[stem].invoke()
+            if turn > 1:
+                found[stem]["times"].append(1000 * (time.process_time() - start))
+    return found
+
+
+def outputs(interpreter: Any, x: Any, exact: list[Any]) -> list[Any]:
+    """Return a file's outputs for the module's input, in the module's layout, matched by shape and nearness."""
+    import numpy as np
+
+    (given,) = interpreter.get_input_details()
+    if list(given["shape"]) != list(x.shape):
+        x = np.moveaxis(x, 1, -1)
+        if list(given["shape"][1:]) != list(x.shape[1:]):
+            raise ValueError(f"its input is {list(given['shape'])}")
+    if given["dtype"] != x.dtype:
+        (scale, zero), limits = given["quantization"], np.iinfo(given["dtype"])
+        x = np.clip(np.round(x / scale) + zero, limits.min, limits.max).astype(given["dtype"])
+    interpreter.set_tensor(given["index"], np.ascontiguousarray(x))
+    interpreter.invoke()
+    made = [real(interpreter.get_tensor(d["index"]), d["quantization"]) for d in interpreter.get_output_details()]
+    found = []
+    for wanted in exact:
+        fitting = [
+            array.transpose(order)
+            for array in made
+            if array.ndim == wanted.ndim
+            for order in itertools.permutations(range(array.ndim))
+            if tuple(array.shape[i] for i in order) == wanted.shape
+        ]
+        if not fitting:
+            raise ValueError(f"no output is {list(wanted.shape)}")
+        found.append(min(fitting, key=lambda array: float(np.sum((array - wanted) ** 2))))
+    return found
+
+
+def real(array: Any, steps: tuple[float, int]) -> Any:
+    """Return the real numbers that the integers of an output represent."""
+    return array if array.dtype.kind == "f" else (array.astype("float32") - steps[1]) * steps[0]
+
+
+def child(python: str, *words: str) -> str:
+    """Return the last line that a step prints, or `!` and the reason why it prints no result."""
+    command = [python, __file__, "--step", *words]
+    environment = {**os.environ, "PATH": f"{Path(python).parent}:{os.environ['PATH']}"}  # programs that a peer starts
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT, env=environment)
+    except subprocess.TimeoutExpired:
+        return f"!no end after {LIMIT} s"
+    if done.returncode:
+        lines = [line for line in (done.stderr or done.stdout).strip().splitlines() if line.strip()]
+        return "!" + (lines[-1].strip()[:100] if lines else f"exit code {done.returncode}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def show(name: str, by: str, form: str, seconds: str, found: dict[str, Any]) -> None:
+    """Print a row of the table."""
+    row = found.get(f"{by}.{form}", {"failed": seconds.lstrip("!")})
+    cells = [name, by, form]
+    if "failed" in row:
+        cells += [row["failed"].replace("|", " "), *["–"] * 4]
+    else:
+        cells += [f"{row['error']:.1e}", f"{row['sqnr']:.1f}", f"{row['bytes'] / 1000:,.0f}"]
+        cells += [f"{statistics.median(row['times']):.2f}", f"{float(seconds):.1f}"]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    """Print the table, or do one step of it."""
+    import phone_networks
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--onnx2tf", metavar="PYTHON")
+    parser.add_argument("--litert", metavar="PYTHON")
+    parser.add_argument("--networks", nargs="+", choices=phone_networks.NAMES, default=phone_networks.NAMES)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    args = parser.parse_args()
+    peers = {"ours": sys.executable, "onnx2tf": args.onnx2tf, "litert-torch": args.litert}
+    began = time.monotonic()
+    print("| " + " | ".join(HEADS) + " |\n" + "|---" * len(HEADS) + "|", flush=True)
+    for name in args.networks:
+        if time.monotonic() - began > args.seconds:
+            print(f"{name}: no time was left", flush=True)
+            continue
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            failed = child(sys.executable, "prepare", name, folder)
+            if failed.startswith("!"):
+                print(f"{name}: {failed}", flush=True)
+                continue
+            spent = {by: child(str(python), by, name, folder) for by, python in peers.items() if python}
+            answer = child(sys.executable, "run", name, folder)
+            found = {} if answer.startswith("!") else json.loads(answer)
+            for by, line in spent.items():
+                seconds = dict.fromkeys(FORMS, line) if line.startswith("!") else json.loads(line)
+                for form in FORMS:
+                    show(name, by, form, str(seconds[form]), found)
+
+
+def both_forms(convert_with: Callable[[str, Path, str], float], name: str, folder: Path) -> dict[str, Any]:
+    """Return the seconds of each form; if there is no file, `!` and the reason."""
+    found: dict[str, Any] = {}
+    for form in FORMS:
+        try:
+            found[form] = convert_with(name, folder, form)
+        except Exception as error:  # any exception class of a peer
+            first: BaseException = error
+            while (before := first.__cause__ or first.__context__) is not None:
+                first = before
+            found[form] = "!" + " ".join(str(first).split())[:100]
+    return found
+
+
+def step(what: str, name: str, folder: str) -> None:
+    """Do one step in this process, and print its result."""
+    here = Path(__file__).resolve()
+    sys.path.insert(0, str(here.parents[2]))
+    if what == "prepare":
+        prepare(name, Path(folder))
+        print("prepared")
+    elif what == "run":
+        print(json.dumps(run(Path(folder))))
+    else:
+        steps = {"ours": by_us, "onnx2tf": by_onnx2tf, "litert-torch": by_litert}
+        print("\n" + json.dumps(both_forms(steps[what], name, Path(folder))))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--step"]:
+        step(*sys.argv[2:])
+    else:
+        main()

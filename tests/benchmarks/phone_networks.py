@@ -1,0 +1,149 @@
+"""Networks that run on phones, with random weights: only PyTorch and timm, so that the environments of the peers can
+build them.
+
+`build(name)` returns a module in eval mode and an input of batch 1; the weights come from a seed, or from a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+TIMM = {
+    "resnet18": "resnet18",
+    "mobilenetv2": "mobilenetv2_100",
+    "mobilenetv3": "mobilenetv3_small_100",
+    "efficientnet-lite0": "efficientnet_lite0",
+    "convnext": "convnext_atto",
+    "vit": "vit_tiny_patch16_224",
+}
+
+
+def conv(i: int, o: int, stride: int = 1, act: type[nn.Module] = nn.SiLU) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(i, o, 3, stride, 1, bias=False), nn.BatchNorm2d(o), act())
+
+
+class Yolo(nn.Module):
+    """A backbone, two scales, and an output of boxes in pixels joined with probabilities, as YOLOv8 exports it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv(3, 16, 2), conv(16, 32, 2), conv(32, 64, 2), conv(64, 64))
+        self.down, self.up = conv(64, 64, 2), nn.Upsample(scale_factor=2)
+        self.join = conv(128, 64)
+        self.heads = nn.ModuleList([nn.Conv2d(64, 4 + 20, 1), nn.Conv2d(64, 4 + 20, 1)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        fine = self.stem(x)
+        coarse = self.down(fine)
+        maps = [self.join(torch.cat([fine, self.up(coarse)], 1)), coarse]
+        found = torch.cat([head(m).flatten(2) for head, m in zip(self.heads, maps, strict=True)], 2)
+        return torch.cat([found[:, :4].sigmoid() * 160, found[:, 4:].sigmoid()], 1)
+
+
+class Ssd(nn.Module):
+    """Three scales; boxes and softmax scores are two outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(
+            [nn.Sequential(conv(3, 16, 2, nn.ReLU6), conv(16, 32, 2, nn.ReLU6)), conv(32, 64, 2, nn.ReLU6)]
+        )
+        self.boxes = nn.ModuleList([nn.Conv2d(c, 3 * 4, 3, padding=1) for c in (32, 64)])
+        self.scores = nn.ModuleList([nn.Conv2d(c, 3 * 21, 3, padding=1) for c in (32, 64)])
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        boxes, scores = [], []
+        for stage, box, score in zip(self.stages, self.boxes, self.scores, strict=True):
+            x = stage(x)
+            boxes.append(box(x).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 4))
+            scores.append(score(x).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 21))
+        return torch.cat(boxes, 1), torch.cat(scores, 1).softmax(2)
+
+
+class Unet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.three = conv(3, 16, 1, nn.ReLU), conv(16, 32, 2, nn.ReLU), conv(32, 64, 2, nn.ReLU)
+        self.up_two, self.up_one = nn.ConvTranspose2d(64, 32, 2, 2), nn.ConvTranspose2d(32, 16, 2, 2)
+        self.join_two, self.join_one = conv(64, 32, 1, nn.ReLU), conv(32, 16, 1, nn.ReLU)
+        self.last = nn.Conv2d(16, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        one = self.one(x)
+        two = self.two(one)
+        two = self.join_two(torch.cat([self.up_two(self.three(two)), two], 1))
+        return self.last(self.join_one(torch.cat([self.up_one(two), one], 1)))
+
+
+class Keywords(nn.Module):
+    """Depthwise separable convolutions over a spectrogram (keyword spotting)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(1, 64, (10, 4), (2, 2), (5, 1)), nn.BatchNorm2d(64), nn.ReLU())
+        self.blocks = nn.Sequential(*[self.block() for _ in range(4)])
+        self.last = nn.Linear(64, 12)
+
+    @staticmethod
+    def block() -> nn.Sequential:
+        deep = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1, groups=64), nn.BatchNorm2d(64), nn.ReLU())
+        return nn.Sequential(deep, nn.Conv2d(64, 64, 1), nn.BatchNorm2d(64), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.blocks(self.first(x)).mean((2, 3)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.layer, self.last = kind(32, 64, batch_first=True), nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.layer(x)[0][:, -1])
+
+
+class Bert(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0, activation="gelu")
+        self.encoder, self.last = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(64, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.encoder(x)[:, 0])
+
+
+OWN: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "yolo-like": (Yolo, (1, 3, 160, 160)),
+    "ssd-like": (Ssd, (1, 3, 160, 160)),
+    "unet": (Unet, (1, 3, 96, 96)),
+    "keywords": (Keywords, (1, 1, 50, 10)),
+    "lstm": (lambda: Recurrent(nn.LSTM), (1, 20, 32)),
+    "gru": (lambda: Recurrent(nn.GRU), (1, 20, 32)),
+    "bert-tiny": (Bert, (1, 32, 64)),
+}
+NAMES = (*TIMM, *OWN)
+
+
+def build(name: str, weights: str = "") -> tuple[nn.Module, tuple[int, ...]]:
+    """Return the module, calibrated so that its outputs depend on its inputs, and the shape of its input."""
+    torch.manual_seed(0)
+    if name in TIMM:
+        import timm
+
+        shape: tuple[int, ...] = (1, 3, 224, 224)
+        module = timm.create_model(TIMM[name])
+    else:
+        make, shape = OWN[name]
+        module = make()
+    if weights:
+        module.load_state_dict(torch.load(weights, weights_only=True))
+        return module.eval(), shape
+    module.train()
+    with torch.no_grad():
+        for norm in (m for m in module.modules() if isinstance(m, nn.BatchNorm2d)):
+            norm.momentum = None
+        module(torch.randn(4, *shape[1:]))
+    return module.eval(), shape
