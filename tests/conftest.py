@@ -1,4 +1,4 @@
-"""What all tests share: quiet frameworks, one thread each, and the fixtures' folder."""
+"""Shared by all tests: quiet frameworks, one thread each, and the folder of fixtures."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 if TYPE_CHECKING:
     from tests.support.caffe2_support import Nets
 
-# Before any framework is imported. Two test processes on two cores: one thread each is fastest.
+# Set before any framework is imported. There are two test processes on two cores, so one thread each is fastest.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
-# Modules that hold what many tests assert: a failure shows the values there as well.
+# Helper modules with assertions, whose failures should show values too.
 pytest.register_assert_rewrite("tests.support", "tests.frontends", "tests.backends")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,15 +30,15 @@ pytest_plugins = ["tests.support.core_tests", "tests.support.samples", "tests.su
 
 @pytest.fixture(scope="session")
 def fixtures() -> Path:
-    """The folder with the trained models."""
+    """Return the folder with the trained models."""
     return ROOT / "fixtures"
 
 
 @pytest.fixture(scope="session")
 def caffe2_nets(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Nets:
-    """The nets of the rows that tests of this run are about, each written once.
+    """Write the nets of this run's rows, each once.
 
-    A test without a `row` is about the whole table, besides which tests have rows of their own.
+    A test without a `row` concerns the whole table; other tests have rows of their own.
     """
     from tests.support.caffe2_support import write_rows
     from tests.support.cases import rows_of_package
@@ -53,7 +53,7 @@ def caffe2_nets(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="session")
 def caffe2_ends(caffe2_nets: Nets) -> Nets:
-    """The same nets with what the real Caffe2 makes of them, if there is one: one start for all of them."""
+    """Return the same nets with their outcomes in the real Caffe2, which runs once, if it is available."""
     from tests.support.caffe2_support import needs_caffe2
 
     return caffe2_nets if needs_caffe2() else caffe2_nets.run()
@@ -61,7 +61,7 @@ def caffe2_ends(caffe2_nets: Nets) -> Nets:
 
 @pytest.fixture
 def caffe2_outcomes(caffe2_ends: Nets) -> Nets:
-    """The nets with their outcomes; without a Caffe2 the test is skipped."""
+    """Return the nets with their outcomes; skip the test without a Caffe2."""
     from tests.support.caffe2_support import needs_caffe2
 
     if reason := needs_caffe2():
@@ -70,7 +70,7 @@ def caffe2_outcomes(caffe2_ends: Nets) -> Nets:
 
 
 def _seed() -> None:
-    """Every generator that is loaded starts at the same place: what fails once must fail again."""
+    """Seed every loaded random generator, so that failures are reproducible."""
     random.seed(0)
     for framework, name in (("numpy", "random.seed"), ("torch", "manual_seed"), ("onnxruntime", "set_seed")):
         if (seed := sys.modules.get(framework)) is not None:
@@ -83,20 +83,20 @@ def _seed() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Frameworks, tables and tests are all that is made here: nothing of it is garbage, then or later."""
+    """Switch garbage collection off during the collection of tests, whose objects all stay alive."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.freeze()  # else each search for garbage goes through millions of objects that stay
+        gc.freeze()  # otherwise each garbage collection walks millions of objects that stay
         gc.enable()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """Modules draw example inputs while they are imported."""
+    """Seed before a module is imported, because modules sample example inputs at import."""
     _seed()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests draw the same numbers alone as in the suite."""
+    """Seed before each test, so that it samples the same numbers alone as in the suite."""
     _seed()

@@ -1,4 +1,4 @@
-"""Which tests `-m core` and the options of samples choose, and that the first import no framework."""
+"""Test which tests `-m core` and the options of samples choose, and that the core imports no framework."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_core_lies_in_its_places() -> None:
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_collecting_the_core_imports_no_framework() -> None:
-    """What runs is watched test by test (`tests/support/core_tests.py`)."""
+    """`tests/support/core_tests.py` watches the imports of each test."""
     places = ["tests/test_walls.py", "tests/convert/parity", "tests/frontends/pytorch/ops", "tests/backends/keras"]
     options = ["-n", "0", "-q", "-p", "no:cacheprovider", "-m", "core", "--collect-only"]
     command = [sys.executable, "-m", "pytest", *options, *places]

@@ -1,6 +1,6 @@
-"""The recipes of convert/README.md: every command is run, and prints what is shown there.
+"""Run every command of the recipes in convert/README.md, and compare its output with the shown one.
 
-In what is shown `…` stands for anything, and in a line of its own for any lines.
+In the shown output `…` matches anything, and on a line of its own any lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 COOKBOOK = ROOT / "convert" / "README.md"
 QUICK = {"ONNX for an older runtime", "Custom operators", "Reading a FAIL", "Reading INCONCLUSIVE"}
-"""Those that start no framework, and verify once or twice; the others are long."""
+"""Recipes that start no framework and verify at most twice; the others are long."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Recipe:
 
 
 def recipes(text: str) -> Iterator[Recipe]:
-    """The sections that have commands."""
+    """Yield the sections with commands."""
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title, _, body = section.partition("\n")
         files = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", body, flags=re.MULTILINE | re.DOTALL))
@@ -48,13 +48,13 @@ def recipes(text: str) -> Iterator[Recipe]:
 
 
 def pattern(shown: list[str]) -> str:
-    """A regular expression of the lines."""
+    """Return a regular expression that matches the lines."""
     parts = ["(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + "\n" for line in shown]
     return "".join(parts)
 
 
 def with_torchvision(folder: Path) -> dict[str, str]:
-    """Where transformers is used: it imports torchvision, whose operators may not be there though it is."""
+    """Return variables for recipes with transformers. It imports torchvision, whose operators may be missing."""
     if not (folder / "make_bert.py").exists():
         return {}
     declared = "from tests.support import timm_helper\n\ntimm_helper.declare_torchvision_operators()\n"
@@ -64,7 +64,7 @@ def with_torchvision(folder: Path) -> dict[str, str]:
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints on stdout and stderr, without the lines of progress."""
+    """Return the output of a command on stdout and stderr, without the lines of progress."""
     program = f"{sys.executable} -m convert "
     words = re.sub(r"^convert ", program, command) if command.startswith("convert ") else command
     words = re.sub(r"^python ", f"{sys.executable} ", words)
@@ -83,7 +83,7 @@ RECIPES = [
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("new_interpreters")  # children import what they do for a user
+@pytest.mark.usefixtures("new_interpreters")  # child processes then import as they do for a user
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_prints_what_is_shown(recipe: Recipe, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "fixtures", tmp_path / "fixtures", ignore=shutil.ignore_patterns("tensorflow1", "make_*"))

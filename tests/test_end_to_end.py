@@ -1,4 +1,4 @@
-"""The main job on the shipped models: every fixture to every format, verified, with the accuracy of the source."""
+"""Convert every fixture to every format, verified, and with the accuracy of the source."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import pytest
 
 import convert
 from convert import api, plugin
-from convert.options import Options
-from convert.runners.process import execute
-from convert.source import Source
+from convert.processes.process import execute
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.hostile import OLD_ONNX
+from tests.support.marks import slow_but
 
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "fixtures"
@@ -153,7 +154,7 @@ def test_verify_passes_a_good_pair_and_fails_a_bad_one(tmp_path: Path) -> None:
         "verify", str(FIXTURES / "mnist_cnn.pt"), str(FIXTURES / "mnist_cnn_scripted.pt"), "--json", folder=tmp_path
     )
     told = json.loads(good.stdout)
-    # The two kinds name inputs and outputs alike, so that the pair can be compared.
+    # The two kinds give inputs and outputs the same names, so that the pair can be compared.
     assert (good.returncode, told["verdict"]["status"]) == (0, "PASS"), good.stdout + good.stderr
     other = np.load(FIXTURES / "digits_test.npz")["images"][:4]
     np.savez(tmp_path / "x.npz", input=other)
@@ -180,7 +181,7 @@ def test_verify_passes_a_good_pair_and_fails_a_bad_one(tmp_path: Path) -> None:
 
 
 def test_a_failing_target_leaves_an_existing_output_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backend that writes something wrong is caught before the rename."""
+    """The verification finds a backend's wrong output before the output gets its final name."""
     output = tmp_path / "m.onnx"
     output.write_bytes(OLD_ONNX)
     backend = plugin.backend_for("onnx")
@@ -222,9 +223,11 @@ def test_python_api_takes_objects_arrays_and_specs(tmp_path: Path) -> None:
 
 
 @needs_tflite
-@pytest.mark.parametrize("suffix", [".keras", ""])
+@pytest.mark.parametrize("suffix", slow_but([".keras", ""], ""))
 def test_a_source_that_computes_while_it_is_read_leaves_no_threads_to_wait_for(suffix: str, tmp_path: Path) -> None:
-    """TensorFlow Lite's converter transposes a weight of this size in threads, which a fork of the reader lacks."""
+    """TensorFlow Lite's converter transposes a weight of this size in threads, which a fork of the reader would
+    lack.
+    """
     from tests.support.keras_helper import keras, layers
 
     image = keras.Input((8, 8, 64))

@@ -1,6 +1,6 @@
-"""Names of inputs and outputs that some framework does not take, through every backend and by the API of its users.
+"""Test input and output names that some framework does not accept, through every backend and by its users' API.
 
-Every input has another value and another weight, so that two that change places are seen.
+Every input has its own value and its own weight, so that two exchanged inputs are noticed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from onnx import TensorProto, helper
 
 import convert
 from convert import plugin
-from convert.report import Report
+from convert.outcome.report import Report
 from tests.support.caffe2_support import needs_caffe2
 from tests.support.marks import slow
 from tests.support.run_targets import SUFFIXES, run_target
 
 PAIRS = [
-    ("x.1", "x_0"),  # TensorFlow sorts them as they are, and replaces the dot afterwards
+    ("x.1", "x_0"),  # TensorFlow sorts the names before it replaces the dot
     ("a b", "a-b"),
     ("a;b", "a@b"),
     ("a.b", "a_b"),
@@ -49,13 +49,13 @@ PAIRS = [
     ("serving_default_x", "x"),
     ("output_0", "model"),
 ]
-"""Two inputs each; what an API makes of the one is often the other."""
+"""Pairs of input names; a framework often turns one into the other."""
 
 HOSTILE = list(dict.fromkeys(name for pair in PAIRS for name in pair))
 
 
 def model(inputs: list[str], outputs: list[str]) -> onnx.ModelProto:
-    """Output i is input i times -2, plus the input after it."""
+    """Return a model whose output i is input i times -2, plus the next input."""
     nodes = [helper.make_node("Constant", [], ["two!c"], value_float=-2.0)]
     for i, name in enumerate(inputs):
         nodes.append(helper.make_node("Mul", [name, "two!c"], [f"!{i}"]))
@@ -66,7 +66,7 @@ def model(inputs: list[str], outputs: list[str]) -> onnx.ModelProto:
 
 
 def check(inputs: list[str], form: str, folder: Path, *, verify: bool) -> Report:
-    """Written in a format, and run by the names that the report says, every output is the one that it should be."""
+    """Convert to a format, run with the names in the report, and assert every output."""
     if form == "caffe2" and (reason := needs_caffe2()):
         pytest.skip(reason)
     outputs = [f"{name}_next" if len(name) < 200 else f"y{i}" for i, name in enumerate(inputs)]
@@ -91,7 +91,7 @@ def check(inputs: list[str], form: str, folder: Path, *, verify: bool) -> Report
 @pytest.mark.slow
 @pytest.mark.parametrize("form", sorted(SUFFIXES))
 def test_all_at_once(form: str, tmp_path: Path) -> None:
-    """Its own names where all of them are legal; verified, which undoes what is called otherwise."""
+    """Convert a model with all names at once. Legal names stay, and the verification maps changed names back."""
     report = check(HOSTILE, form, tmp_path, verify=True)
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
@@ -109,7 +109,7 @@ def test_pair(pair: tuple[str, str], form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", slow(sorted(SUFFIXES), "tflite"))
 def test_an_input_that_is_an_output(form: str, tmp_path: Path) -> None:
-    """Its name is one value's only, where a format has one list of names."""
+    """A format with one list of names gives the name to one of the two values only."""
     if form == "caffe2" and (reason := needs_caffe2()):
         pytest.skip(reason)
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("a.b", "a.b", "y")]
@@ -125,7 +125,7 @@ def test_an_input_that_is_an_output(form: str, tmp_path: Path) -> None:
 
 
 def test_every_format_says_what_it_takes() -> None:
-    """What is legal stays as it is when it is named again."""
+    """Every format states which names it accepts; a legal name stays unchanged."""
     for form in plugin.formats().values():
         once = form.names.of(HOSTILE, ["y"])
         again = form.names.of(list(once.inputs.values()), ["y"])

@@ -1,4 +1,4 @@
-"""What is installed from a wheel, without the source tree."""
+"""Test the contents of a wheel, without the source tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """Built from a copy, as a build leaves folders behind."""
+    """Build a wheel from a copy of the tree, because a build leaves folders there."""
     copy, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (copy / name).write_bytes((ROOT / name).read_bytes())
@@ -45,7 +45,7 @@ def test_a_wheel_holds_every_file_of_the_rooms(wheel: zipfile.ZipFile) -> None:
         for room, place in rooms.items()
         for path in (ROOT / room).rglob("*")
         if path.is_file() and path.suffix in (".py", ".tsv", ".proto", ".typed") and "__pycache__" not in path.parts
-    } | {"convert/README.md", "convert/CHANGELOG.md"}  # `convert --help` names the first
+    } | {"convert/README.md", "convert/CHANGELOG.md", "convert/tour.md"}  # `convert --help` names the first
     assert files <= set(wheel.namelist())
 
 
@@ -68,9 +68,11 @@ def test_a_wheel_has_the_version_of_the_code(wheel: zipfile.ZipFile) -> None:
 
 
 def test_a_tag_and_the_changelog_name_the_version_of_the_code() -> None:
-    """A commit with a tag `v…` is a release: the tag, `__version__` and the changelog's first heading are one."""
-    headings = re.findall(r"^## (\S+)", (ROOT / "convert" / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    assert headings[0] == convert.__version__
+    """The newest release in the changelog has a date and equals `__version__`, and so does a tag `v…` of the commit."""
+    text = (ROOT / "convert" / "CHANGELOG.md").read_text("utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    assert re.fullmatch(rf"\[{re.escape(convert.__version__)}\] - \d{{4}}-\d\d-\d\d", headings[1])
     git = ["git", "-C", str(ROOT), "tag", "--points-at", "HEAD"]
     tags = subprocess.run(git, capture_output=True, text=True, check=False).stdout.split()
     assert {tag for tag in tags if re.match(r"v\d", tag)} <= {f"v{convert.__version__}"}
@@ -81,7 +83,7 @@ def requirements(names: list[str]) -> set[str]:
 
 
 def imported(room: str) -> set[str]:
-    """Packages that a room imports anywhere, as their distributions are called."""
+    """Return the distributions of packages that are imported anywhere in a folder."""
     found = set()
     for path in (ROOT / room).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -98,6 +100,8 @@ DISTRIBUTIONS = {"PIL": "pillow", "google.protobuf": "protobuf", "google_crc32c"
 
 @pytest.mark.parametrize("room", ["convert", "frontends/onnx", "backends/onnx", "frontends/caffe2", "backends/caffe2"])
 def test_what_runs_without_extras_imports_dependencies_only(room: str) -> None:
-    extras = requirements([name for extra in ("images", "ray") for name in PROJECT["optional-dependencies"][extra]])
+    extras = requirements(
+        [name for extra in ("images", "ray", "hub") for name in PROJECT["optional-dependencies"][extra]]
+    )
     frameworks = {"caffe2", "pytest"}  # the real Caffe2 is run in its own Python
     assert imported(room) - frameworks <= requirements(PROJECT["dependencies"]) | extras

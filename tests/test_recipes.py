@@ -1,4 +1,4 @@
-"""The recipes for contributors are right: their examples run, their tables are the code's, their paths exist."""
+"""Test the recipes for contributors: their examples run, their tables match the code, their paths exist."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ READMES = [ROOT / name for name in ("frontends/README.md", "backends/README.md")
 TEXTS = [
     ROOT / "ARCHITECTURE.md",
     ROOT / "README.md",
+    ROOT / "convert" / "tour.md",
     *(path for top in (*TOPS, "tests", "fixtures") for path in sorted((ROOT / top).rglob("README.md"))),
 ]
 LAST = "try_it.py"
@@ -26,7 +27,7 @@ UNITS = {"MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def examples(text: str) -> dict[str, dict[str, str]]:
-    """For each section its Python files: code blocks that begin with a comment, the file's name."""
+    """Return the Python files of each section: code blocks whose first line is a comment with the file's name."""
     found = {}
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title, _, body = section.partition("\n")
@@ -53,7 +54,7 @@ def test_an_example_runs(title: str, tmp_path: Path) -> None:
 
 
 def limit_row(limit: limits.Limit) -> str:
-    """A line of the table of limits."""
+    """Return a line of the table of limits."""
     unit = next((n for n in ("GiB", "MiB") if limit.unit == "bytes" and limit.value % UNITS[n] == 0), limit.unit)
     return f"| `{limit.name}` | {limit.value / UNITS.get(unit, 1):,.0f} {unit} | {limit.what} |"
 
@@ -78,11 +79,11 @@ def test_the_example_backend_is_shown_whole(file: Path) -> None:
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_what_a_text_names_is_there(text: Path) -> None:
-    """Files in code spans lie below the text's folder or the project's; links lead to files and headings."""
+    """Files in code spans exist in the text's folder or in the project; links lead to existing files and headings."""
     content = text.read_text()
-    if text.parent.name != "fixtures":  # whose text tells of files of PyTorch
+    if text.parent.name != "fixtures":  # the text of this README names files of PyTorch
         for name in re.findall(r"`([\w./*-]+\.(?:py|md|tsv|proto|sh)|[\w.-]+/[\w./-]*/)`", content):
-            everywhere = [f"*/**/{name}"] if text.parent == ROOT else []  # `rules.py`: what many rooms have
+            everywhere = [f"*/**/{name}"] if text.parent == ROOT else []  # such as `rules.py`, which many packages have
             assert any(any(ROOT.glob(n)) for n in (name, *everywhere)) or any(text.parent.glob(name)), f"{text}: {name}"
     for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", content):
         file = text.parent / target if target else text

@@ -1,4 +1,4 @@
-"""Every function of the rooms says what it takes and returns, but for rules: theirs is their operator's schema."""
+"""Test that every function has type annotations, except rules, whose signature is the schema of their operator."""
 
 from __future__ import annotations
 
@@ -11,23 +11,29 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
-TABLES = {"torch_op", "tf_op", "tflite_op", "caffe2_op", "onnx_op", "kernel", "channels_last", "quantized_tensor"}
-"""Names of what registers a rule: the rooms' tables, and decorators that fill them."""
+TABLES = {
+    "caffe2_op", "channels_last", "elementwise_op", "kernel", "onnx_op", "quantized_tensor",
+    "stablehlo_op", "tensor_op", "tf_op", "tflite_op", "torch_op",
+}  # fmt: skip
+"""Names that register a rule: the tables, and decorators that fill them."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def registers(node: ast.AST) -> bool:
-    """Whether an expression is a table, a call of one, or one of its methods: `onnx_op`, `onnx_op("Abs")`,
-    `onnx_op.same`."""
+    """Return whether an expression is a table, a call of one, or one of its methods, such as `onnx_op`,
+    `onnx_op("Abs")` and `onnx_op.same`.
+    """
     while isinstance(node, (ast.Call, ast.Attribute)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return isinstance(node, ast.Name) and node.id in TABLES
 
 
 def registered_by_call(tree: ast.Module) -> set[str]:
-    """Names of functions that are handed to a table, or that make what is handed to it:
-    `onnx_op("Max")(maximum)`, `onnx_op("Sum")(reduction(total))`, `onnx_op.same(make, Abs="abs")`."""
+    """Return names of functions that are passed to a table, or that make what is passed to it.
+
+    Examples: `onnx_op("Max")(maximum)`, `onnx_op("Sum")(reduction(total))`, `onnx_op.same(make, Abs="abs")`.
+    """
     handed = [a for n in ast.walk(tree) if isinstance(n, ast.Call) and registers(n.func) for a in n.args]
     return {n.id for a in handed for n in ast.walk(a) if isinstance(n, ast.Name)}
 
@@ -41,7 +47,7 @@ def lacks_annotations(function: Function) -> bool:
 
 
 def unannotated(tree: ast.Module) -> Iterator[Function]:
-    """Functions without full annotations that are no rules, and not written within a rule or what makes one."""
+    """Yield functions without full annotations, except rules and functions inside of rules."""
     by_call = registered_by_call(tree)
 
     def visit(node: ast.AST, within_rule: bool) -> Iterator[Function]:
@@ -71,7 +77,7 @@ def test_every_function_but_rules_is_annotated(room: Path) -> None:
 
 
 def test_annotations_ship() -> None:
-    """mypy reads an installed package's annotations only where this file lies beside it."""
+    """Only with this file does mypy read the annotations of an installed package."""
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     assert (ROOT / "convert" / "py.typed").exists()
     assert "py.typed" in data["convert"]

@@ -1,4 +1,4 @@
-"""The walls of the architecture: who may import whom, what costs nothing to import, and what is packaged."""
+"""Test the walls of the architecture: allowed imports, cheap imports, and packaged files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.import_graph import ROOT, TOPS, arrows, circles, content_of, 
 
 ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
 TOP = {"pyproject.toml", "README.md", "LICENSE", "ARCHITECTURE.md", *TOPS, "tests", "fixtures"}
-"""All that may lie at the top, beside files whose names begin with a dot."""
+"""The files and folders allowed at the top, beside dot files."""
 
 
 def test_no_module_imports_itself_over_others() -> None:
@@ -57,8 +57,7 @@ def test_the_core_imports_no_room_and_no_framework() -> None:
 
 
 def test_shared_meaning_and_its_judge_know_nothing_of_each_other() -> None:
-    """The reference executor judges what backends compute (convert/semantics, convert/legalize), and has its own
-    arithmetic."""
+    """The reference executor checks convert/semantics and convert/legalize, so it needs its own arithmetic."""
     for file in (ROOT / "convert/semantics").glob("*.py"):
         for name, _ in imports(file):
             ours = name.split(".")[0] == "convert"
@@ -72,8 +71,8 @@ def test_shared_meaning_and_its_judge_know_nothing_of_each_other() -> None:
 
 
 def test_only_the_command_line_prints_or_exits() -> None:
-    """Children talk over their stdout, and a batch starts command lines: those are named here."""
-    children = {"convert/runners/child.py", "convert/batch/child.py", "convert/runners/fork_server.py"}
+    """The exceptions are child processes, which answer on stdout, and the batch, which starts command lines."""
+    children = {"convert/processes/child.py", "convert/batch/child.py", "convert/processes/fork_server.py"}
     for file in (ROOT / "convert").rglob("*.py"):
         for name, _ in imports(file):
             inside = file.relative_to(ROOT / "convert").parts[0] in ("cli", "__main__.py")
@@ -87,12 +86,12 @@ def test_a_runner_lives_with_the_reader_of_its_framework() -> None:
     writers = set(points["convert.backends"].values())
     for name, module in points["convert.runners"].items():
         room = ".".join(module.split(".")[:3])
-        # onnxruntime is no framework that models are written in: the core judges with it.
-        assert room in readers | writers or module == "convert.runners.onnx", f"{name}: {module}"
+        # onnxruntime does not count as a framework: the core verifies with it.
+        assert room in readers | writers or module == "convert.runtimes.onnx", f"{name}: {module}"
 
 
 def test_every_package_is_packaged() -> None:
-    """setuptools finds no packages where folders are mapped to other names: the list is held against the tree."""
+    """setuptools finds no packages in folders that are mapped to other names, so compare its list with the tree."""
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {p.parent for p in sources()} | {ROOT / top for top in TOPS}
     for folder in folders:
@@ -107,7 +106,7 @@ def test_every_package_is_packaged() -> None:
 
 
 def test_one_place_says_how_python_is_started() -> None:
-    """It leaves out the folder that the user is in, where every module could be another's."""
+    """The current directory is not on the path of child processes, because its modules may be anybody's."""
     found = [name_of(file) for file in sources() if "sys.executable" in file.read_text()]
     assert found == ["convert.interpreter"]
 
@@ -126,7 +125,7 @@ def test_nothing_reads_the_shared_folder_or_names_this_machine() -> None:
 
 
 def loaded_after(code: str) -> set[str]:
-    """Top-level names in sys.modules after `code` ran in a new interpreter."""
+    """Return top-level names in sys.modules after `code` ran in a new interpreter."""
     program = (
         "import sys\n"
         f"sys.argv = ['convert']\ntry:\n    {code}\nexcept SystemExit:\n    pass\n"
@@ -169,7 +168,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_names_say_what_they_are() -> None:
-    """Participles by themselves name anything and nothing: of `told`, `held` and `said` there are none."""
+    """No variable's name is only a participle, such as `told`, `held` or `said`, which says nothing."""
     bare = {"told", "held", "said", "meant"}
     for file in sources():
         text = file.read_text()

@@ -1,4 +1,4 @@
-"""Tiny models and rules that misbehave, for the tests of `convert batch`."""
+"""Tiny models, and rules that fail or hang, for the tests of `convert batch`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from onnx import helper, numpy_helper
 
 from convert.batch.plan import Task, plan_tasks
 
-# Rules files are executed before anything else: each of these ends, or does not end, in its own way.
+# A file of rules runs before the conversion. Each of these rules makes its task fail, or hang, in a different way.
 MISBEHAVIOUR = {
     "crash": "import os\nos.abort()\n",
     "hang": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass'])\n",
     "hog": "held = []\nwhile True: held.append(b'x' * (1 << 24))\n",
-    # 0x4000 is MAP_NORESERVE: addresses are taken, and no memory.
+    # 0x4000 is MAP_NORESERVE, which reserves addresses but no memory.
     "grab": "import mmap\nmmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n",
     "large": "held = b'x' * (500 << 20)\n",
     "error": "raise ValueError('on purpose')\n",
@@ -24,7 +24,7 @@ MISBEHAVIOUR = {
 
 
 def tiny(path: Path, seed: int = 0, operator: str = "Relu", domain: str = "") -> Path:
-    """A model of one product and one operator, each with other weights."""
+    """Write a model of one product and one operator, with weights that depend on the number."""
     w = numpy_helper.from_array(np.random.default_rng(seed).random((3, 3)).astype(np.float32), "w")
     ends = [helper.make_tensor_value_info(n, 1, ["batch", 3]) for n in "xy"]
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node(operator, ["h"], ["y"], domain=domain)]
@@ -36,7 +36,7 @@ def tiny(path: Path, seed: int = 0, operator: str = "Relu", domain: str = "") ->
 
 
 def rules(folder: Path) -> dict[str, str]:
-    """The files of `MISBEHAVIOUR`, by name."""
+    """Write the files of `MISBEHAVIOUR`; return their paths by name."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in MISBEHAVIOUR.items():
         (folder / f"{name}.py").write_text(text)
@@ -46,5 +46,5 @@ def rules(folder: Path) -> dict[str, str]:
 def tasks_of(
     *what: str | Path, to: tuple[str, ...] = ("onnx",), output: Path = Path("out"), **options: Any
 ) -> list[Task]:
-    """The plan for models that are not verified."""
+    """Return the tasks of models that are not verified."""
     return plan_tasks(map(str, what), to, output, {"verify": False, **options}, 120.0, None)

@@ -1,4 +1,4 @@
-"""How a row of the Caffe2 table is run: one node, written as a net, run by the real Caffe2, judged by ONNX Runtime."""
+"""Run a row of the Caffe2 table: one node, written as a net, run by the real Caffe2 and judged by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from convert.frontends.caffe2.runner.runner import Job, available, run_jobs
 from convert.errors import ConvertError
 from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.graph import Graph
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.cases import Case
 
 RUNTIME = "needs the value at conversion"
-"""Why a case needs static dims."""
+"""The reason why a case needs static dims."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Row:
-    """A case with the shapes of its inputs known or not; `reason` marks a declared gap."""
+    """A case with static or dynamic input shapes; `reason` marks a declared gap."""
 
     case: Case
     dynamic: bool
@@ -44,22 +44,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a row: outputs by name, or the error."""
+    """The outcome of a row: outputs by name, or the error."""
 
     outputs: dict[str, np.ndarray] | None = None
     error: ConvertError | None = None
 
 
 def weight(*content: Any, dtype: Any = np.int64) -> Weight:
-    """A constant: of an array or a numpy scalar, `weight(array)`, or of a vector of integers, `weight(1, 2, 3)`."""
+    """Return a constant: an array or numpy scalar, `weight(array)`, or a vector of integers, `weight(1, 2, 3)`."""
     whole = len(content) == 1 and isinstance(content[0], (np.ndarray, np.generic))
     return Weight(np.asarray(content[0]) if whole else np.array(content, dtype))
 
 
 def both(cases: Iterable[Case | tuple[Case, str]]) -> list[Any]:
-    """Every case twice, with static and with dynamic dims, as pytest parameters.
+    """Return every case twice, with static and with dynamic dims, as pytest parameters.
 
-    `(case, reason)` declares that the case needs static dims, and why.
+    `(case, reason)` declares that the case needs static dims.
     """
     rows, seen = [], dict[str, int]()
     for entry in cases:
@@ -75,9 +75,10 @@ def both(cases: Iterable[Case | tuple[Case, str]]) -> list[Any]:
 
 
 def build(row: Row) -> tuple[ir.Model, dict[str, np.ndarray]]:
-    """The one-node model of a row, and its inputs.
+    """Return the one-node model of a row, and its inputs.
 
-    Two attributes of a case are ours: `outputs`, how many to make, and `fixed`, the axes that dynamic rows know, too.
+    Two attributes of a case are not the operator's: `outputs`, the number of outputs, and `fixed`, axes that are static
+    in dynamic rows too.
     """
     g, feeds = Graph(), dict[str, np.ndarray]()
     attributes = dict(row.case.attributes)
@@ -102,13 +103,13 @@ def build(row: Row) -> tuple[ir.Model, dict[str, np.ndarray]]:
     return g.model(), feeds
 
 
-# ONNX Runtime computes where cells lie, and transforms, in float32, which is off by more than Caffe2's whole error;
-# products of bytes with signed bytes saturate where the processor's do; it takes another meaning of output_shape.
+# ONNX Runtime computes the positions of cells, and transforms, in float32, with an error above Caffe2's whole error.
+# Its products of bytes with signed bytes saturate on processors that do so. It interprets output_shape differently.
 _JUDGED_BY_REFERENCE = {"Resize", "DFT", "STFT", "MatMulInteger", "QLinearConv", "MaxUnpool"}
 
 
 def reference(row: Row) -> dict[str, np.ndarray]:
-    """The outputs by ONNX Runtime, or by ONNX's reference evaluator for dtypes that it has no kernel for."""
+    """Return the outputs of ONNX Runtime, or of ONNX's reference evaluator for dtypes without a kernel."""
     model, feeds = build(Row(row.case, dynamic=False))
     proto = ir.to_proto(model)
     options = onnxruntime.SessionOptions()
@@ -118,7 +119,7 @@ def reference(row: Row) -> dict[str, np.ndarray]:
         if row.case.operator in _JUDGED_BY_REFERENCE:
             raise NotImplementedError
         session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception:  # no kernel: onnxruntime has no narrower class for it
+    except Exception:  # no kernel: onnxruntime has no more specific exception
         from onnx.reference import ReferenceEvaluator
 
         made = ReferenceEvaluator(onnx.ModelProto.FromString(proto.SerializeToString())).run(None, feeds)
@@ -129,9 +130,9 @@ def reference(row: Row) -> dict[str, np.ndarray]:
 
 @dataclass(repr=False)
 class Nets:
-    """Rows with their nets: the folder and the feeds, or the error of writing it; and what running them gave.
+    """Rows with their nets: folder and inputs, or the error of writing them, and the outcomes of their runs.
 
-    It has no text of its own: pytest puts the arguments of a test into the report of each gap, for seconds.
+    The `repr` is short, because pytest prints a test's arguments for each gap, which took seconds.
     """
 
     rows: Sequence[Row]
@@ -139,18 +140,18 @@ class Nets:
     outcomes: dict[int, Outcome]
 
     def run(self) -> Nets:
-        """The same with the outcome of each net in one real Caffe2."""
+        """Run all nets in one real Caffe2 and add their outcomes."""
         outcomes = dict(self.outcomes)
         for number, result in zip(self.jobs, run_jobs(list(self.jobs.values())), strict=True):
             outcomes[number] = Outcome(error=result) if isinstance(result, ConvertError) else Outcome(result)
         return Nets(self.rows, self.jobs, outcomes)
 
     def outcome(self, row: Row) -> Outcome:
-        """What became of `row`; nothing where it was not run."""
+        """Return the outcome of `row`, an empty one if it was not run."""
         return self.outcomes.get(self._number(row), Outcome())
 
     def job(self, row: Row) -> Job:
-        """The net of `row`. Raises the error that writing it ended in."""
+        """Return the net of `row`, or raise the error of writing it."""
         number = self._number(row)
         if number not in self.jobs:
             raise self.outcomes[number].error or AssertionError(row)
@@ -176,7 +177,7 @@ def write_rows(rows: Sequence[Row], folder: Path) -> Nets:
 
 
 def check(row: Row, nets: Nets) -> None:
-    """Assert that the outcome of a row is what ONNX Runtime gives; raises the error where it has one."""
+    """Assert that the outcome of a row is ONNX Runtime's; raise the row's error if it has one."""
     outcome = nets.outcome(row)
     if outcome.error is not None:
         raise outcome.error
@@ -185,9 +186,9 @@ def check(row: Row, nets: Nets) -> None:
 
 
 def assert_same(got: dict[str, np.ndarray], want: dict[str, np.ndarray], terms: float = 0.0) -> None:
-    """Names, dtypes and shapes exactly; integers exactly; floats within 16 roundings of the number or of the rms.
+    """Assert equal names, dtypes, shapes and integers, and floats within 16 roundings of the number or of the rms.
 
-    terms: the size of what Caffe2 adds up for an output, if this is larger than the output.
+    terms: the size of the terms that Caffe2 adds up for an output, if they are larger than the output.
     """
     assert list(got) == list(want)
     for name, expected in want.items():
@@ -207,7 +208,7 @@ def assert_same(got: dict[str, np.ndarray], want: dict[str, np.ndarray], terms: 
 
 
 def needs_caffe2() -> str:
-    """Why the tests on the real Caffe2 are skipped, or nothing."""
+    """Return the reason why tests on the real Caffe2 are skipped, or ""."""
     return f"needs a real Caffe2: set CONVERT_CAFFE2_PYTHON ({missing})" if (missing := available()) else ""
 
 
@@ -218,7 +219,10 @@ def hand_written(
     path: Path, operator: str, inputs: Sequence[np.ndarray], args: dict[str, Any], outputs: int = 1,
     weights: Sequence[int] = (),
 ) -> Job:  # fmt: skip
-    """A net of one operator as somebody else may have written it; its inputs are data, those at `weights` are not."""
+    """Return a net of one operator as another program may write it.
+
+    Inputs at `weights` are constants, the others data.
+    """
     names = [f"x{i}" for i in range(len(inputs))]
     predict = pb.NetDef(name="net", external_input=names, external_output=[f"y{i}" for i in range(outputs)])
     init = pb.NetDef(name="init")

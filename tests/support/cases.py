@@ -1,4 +1,4 @@
-"""How an operator case is written: `case("LeakyRelu", f32(2, 3), alpha=0.2)`, one row a case, gaps as rows too."""
+"""The notation of operator cases: `case("LeakyRelu", f32(2, 3), alpha=0.2)`, one row for each case or declared gap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Case:
-    """An operator applied to inputs with attributes; `reason` marks a declared gap, which must fail (strict)."""
+    """An operator applied to inputs with attributes. `reason` marks a declared gap, which must fail (strict)."""
 
     operator: str
     inputs: tuple[Any, ...]
@@ -23,26 +23,26 @@ class Case:
     label: str = ""
     reason: str = ""
     dynamic_inputs: int = 99
-    """How many of the first inputs may have dims of unknown size; those after them are weights."""
+    """The number of leading inputs that may have dims of unknown size; the rest are weights."""
 
     def xfail(self, reason: str) -> Case:
-        """The same case as a declared gap."""
+        """Return the same case as a declared gap."""
         return replace(self, reason=reason)
 
     def named(self, label: str) -> Case:
-        """The same case with a label, to tell it from others of its operator."""
+        """Return the same case with a label that distinguishes it from others of its operator."""
         return replace(self, label=label)
 
 
 def case(operator: str, *inputs: Any, **attributes: Any) -> Case:
-    """A row: inputs are arrays (constants or not, as the table's runner decides), attributes the operator's own."""
+    """Return a row. Inputs are arrays (the table decides which are constants), attributes are the operator's own."""
     return Case(operator, inputs, attributes)
 
 
 def params(cases: Iterable[Case], slow: Collection[str] | Callable[[Case], bool] = ()) -> list[Any]:
-    """The rows as pytest parameters, with ids `Operator-label` or `Operator-2` and strict xfails.
+    """Return rows as pytest parameters, with ids `Operator-label` or `Operator-2` and strict xfails.
 
-    slow: which rows have the mark of that name, or the operators of which all but the first row have it.
+    slow: selects the rows with the mark `slow`, or names the operators of which all rows but the first have it.
     """
     seen: dict[str, int] = {}
     rows = []
@@ -57,7 +57,7 @@ def params(cases: Iterable[Case], slow: Collection[str] | Callable[[Case], bool]
 
 
 def rows_of_package(package: str) -> list[Any]:
-    """The `ROWS` of every test module of a package, module after module in the order of their names."""
+    """Return the `ROWS` of every test module of a package, in the order of the modules' names."""
     path = importlib.import_module(package).__path__
     names = sorted(info.name for info in pkgutil.iter_modules(path) if info.name.startswith("test_"))
     modules = [importlib.import_module(f"{package}.{name}") for name in names if name != "test_rules"]
@@ -65,27 +65,27 @@ def rows_of_package(package: str) -> list[Any]:
 
 
 def f32(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
-    """Uniform float32 of `shape`, the same for the same arguments."""
+    """Return uniform float32 numbers of `shape`, the same for the same arguments."""
     return _rng("f32", shape, low, high).uniform(low, high, shape).astype(np.float32)
 
 
 def f64(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
-    """Uniform float64 of `shape`, the same for the same arguments."""
+    """Return uniform float64 numbers of `shape`, the same for the same arguments."""
     return _rng("f64", shape, low, high).uniform(low, high, shape)
 
 
 def i64(*shape: int, low: int = -5, high: int = 6) -> np.ndarray:
-    """Uniform int64 in [low, high), the same for the same arguments."""
+    """Return uniform int64 numbers in [low, high), the same for the same arguments."""
     return _rng("i64", shape, low, high).integers(low, high, shape)
 
 
 def i32(*shape: int, low: int = -5, high: int = 6) -> np.ndarray:
-    """Uniform int32 in [low, high), the same for the same arguments."""
+    """Return uniform int32 numbers in [low, high), the same for the same arguments."""
     return i64(*shape, low=low, high=high).astype(np.int32)
 
 
 def boolean(*shape: int) -> np.ndarray:
-    """Random booleans of `shape`, the same for the same arguments."""
+    """Return random booleans of `shape`, the same for the same arguments."""
     return _rng("bool", shape).random(shape) < 0.5
 
 

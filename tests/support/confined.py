@@ -1,4 +1,4 @@
-"""Runs hostile files with the checks of their content switched off, in the sandbox or, for control, without it."""
+"""Run hostile files with the checks of their content switched off, in the sandbox or, as a control, without it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PROGRAM = """
 import json, sys
 from pathlib import Path
 import numpy as np
-from convert.runners.sandbox import confine
+from convert.processes.sandbox import confine
 own, jobs, sandbox = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), sys.argv[3] == "1"
 if sandbox:
     confine(own, 120, None)
 from convert import plugin
-from convert.options import Options
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 told = []
 for kind, path, name, shape in jobs:
     runner, feeds = plugin.runner_for(kind), [{name: np.ones(shape, np.float32)}]
@@ -40,7 +40,7 @@ for kind, path, name, shape in jobs:
 
 @dataclass(frozen=True)
 class Hostile:
-    """A file, and the input that it is run on: it is run as a source and as a target."""
+    """A file and its input, which runs as a source and as a target."""
 
     kind: str
     path: Path
@@ -51,9 +51,9 @@ class Hostile:
 def run_trusted(
     folder: Path, files: Sequence[Hostile], *, sandbox: bool, seconds: float = 90.0
 ) -> Mapping[tuple[str, str], str]:
-    """What each file and call ended in (nothing where it went through), all of them in one child process.
+    """Return the error of each file and call, or "" if there was none; all run in one child process.
 
-    The child is killed after so many `seconds`: what it has not come to is left out then.
+    The child is killed after `seconds`, and files that it did not reach are left out.
     """
     own = Path(tempfile.mkdtemp(dir=folder))
     jobs = [[f.kind, str(f.path), f.name, list(f.shape)] for f in files]

@@ -26,14 +26,14 @@ PLACES = (
 
 @cache
 def is_core_file(path: Path) -> bool:
-    """Whether the tests of a module are of the core: it lies where they do, and imports no framework."""
+    """Return whether a module's tests belong to the core: it is in one of `PLACES`, and imports no framework."""
     inside = any(path.is_relative_to(ROOT / place) for place in PLACES)
     return inside and not imports_framework(path)
 
 
 @cache
 def imports_framework(path: Path) -> bool:
-    """Whether importing a module imports a framework, by itself or by another module of the tests."""
+    """Return whether importing a module imports a framework, directly or through another module of the tests."""
     for name in imported_names(path):
         top = name.partition(".")[0]
         if top in FRAMEWORKS or name.startswith(("convert.frontends.pytorch", "convert.frontends.tensorflow")):
@@ -47,7 +47,7 @@ def imports_framework(path: Path) -> bool:
 
 
 def imported_names(path: Path) -> Iterator[str]:
-    """What the module level of a file imports: modules, and names that may be modules."""
+    """Yield the imports at the module level of a file: modules, and names that may be modules."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -57,17 +57,17 @@ def imported_names(path: Path) -> Iterator[str]:
 
 
 def loaded() -> set[str]:
-    """The frameworks that this process has imported."""
+    """Return the frameworks that this process has imported."""
     return FRAMEWORKS & sys.modules.keys()
 
 
 def asked_for(config: pytest.Config) -> bool:
-    """Whether this run is `-m core`."""
+    """Return whether this run is `-m core`."""
     return bool(config.getoption("markexpr") == "core")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Under `-m core` modules without such tests are not imported."""
+    """Under `-m core`, do not import modules without core tests."""
     if asked_for(config) and collection_path.suffix == ".py" and not is_core_file(collection_path):
         return True
     return None
@@ -75,7 +75,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The mark is given before any are chosen by it."""
+    """Add the mark before tests are selected by it."""
     for item in items:
         other = any(item.get_closest_marker(name) for name in ("long", "slow", "not_core"))
         if is_core_file(item.path) and not other:
@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Under `-m core` a test that loads a framework fails."""
+    """Under `-m core`, fail a test that loads a framework."""
     before = loaded()
     yield
     if asked_for(item.config) and (new := loaded() - before):

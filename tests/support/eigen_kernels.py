@@ -1,10 +1,10 @@
-"""TensorFlow's answer by its Eigen kernels, also where it takes oneDNN's: these depart for some operators on bytes.
+"""Run TensorFlow with its Eigen kernels, because oneDNN's differ for some operators on bytes.
 
-What TensorFlow 2.21 computes with `TF_ENABLE_ONEDNN_OPTS=1`, measured against the documentation of its operators:
-QuantizeV2 in mode MIN_FIRST gives round((input - min) * scale) where round(input * scale) - round(min * scale) is
-documented, which gave 266 of 792 numbers another level. QuantizedAvgPool rounds a mean to the nearest level where
-Eigen's kernel cuts it off; the documentation says neither. Dequantize of integers of 32 bits in mode SCALED has no
-kernel, and fails. So tests that hold these to the last level ask the kernels that the reader follows.
+With `TF_ENABLE_ONEDNN_OPTS=1` TensorFlow 2.21 differs from the documentation of its operators. QuantizeV2 in mode
+MIN_FIRST computes round((input - min) * scale) instead of round(input * scale) - round(min * scale), which gave 266 of
+792 numbers another level. QuantizedAvgPool rounds a mean to the nearest level, and Eigen's kernel truncates it; neither
+is documented. Dequantize of 32-bit integers in mode SCALED has no kernel, and fails. Tests that compare exact levels
+therefore use the kernels that the frontend follows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEPARTING = frozenset({"QuantizeV2", "QuantizedAvgPool", "Dequantize"})
 
 
 def computed(concrete: Any, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of a concrete function without variables, whose outputs are a dict."""
+    """Return the outputs of a concrete function without variables, whose outputs are a dict."""
     import tensorflow as tf
     from tensorflow.python.util import _pywrap_util_port
 
@@ -38,7 +38,10 @@ def computed(concrete: Any, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
 
 @cache
 def _child() -> Any:
-    """The process with the other kernels: TensorFlow chooses when it is imported. It ends with this one's pipe."""
+    """Start the process with Eigen's kernels, which TensorFlow selects at import.
+
+    It ends when this process closes the pipe.
+    """
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": paths}
@@ -65,7 +68,7 @@ def _received(stream: BinaryIO) -> Any:
 
 
 def _serve() -> None:
-    # TensorFlow writes to descriptor 1 as well.
+    # TensorFlow also writes to descriptor 1.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     import tensorflow as tf

@@ -1,6 +1,6 @@
-"""Makers of files that are broken, or made to harm whoever loads them, for tests of every reader.
+"""Makers of broken and hostile files, for tests of every frontend.
 
-Whatever a hostile file executes creates its `marker`, so that a test can assert that nothing was executed.
+Code in a hostile file creates its `marker`, so that a test can assert that nothing was executed.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 OLD_ONNX = b"\x08\x08:\x05\x12\x03old"
-"""The smallest ONNX model, whose graph is called "old": a whole model, which --force replaces, and no other text."""
+"""The smallest ONNX model, whose graph is named "old". --force replaces it, because it is a complete model."""
 
 PROTO2, PROTO4, STOP, MARK, REDUCE, BUILD = b"\x80\x02", b"\x80\x04", b".", b"(", b"R", b"b"
 TUPLE1, EMPTY_TUPLE, EMPTY_DICT, NEWOBJ, STACK_GLOBAL = b"\x85", b")", b"}", b"\x81", b"\x93"
 
 
 def text(value: str) -> bytes:
-    """The opcode that pushes a string."""
+    """Return the opcode that pushes a string."""
     data = value.encode()
     return b"X" + struct.pack("<I", len(data)) + data
 
 
 def imported(module: str, name: str) -> bytes:
-    """The opcode that imports `module.name` (protocol 2)."""
+    """Return the opcode that imports `module.name` (protocol 2)."""
     return b"c" + module.encode() + b"\n" + name.encode() + b"\n"
 
 
 def called(module: str, name: str, argument: bytes) -> bytes:
-    """The opcodes that call `module.name` with one argument, which is given as opcodes."""
+    """Return the opcodes that call `module.name` with one argument, given as opcodes."""
     return imported(module, name) + argument + TUPLE1 + REDUCE
 
 
 def touch(marker: Path) -> str:
-    """The shell command that betrays that a file's code was executed."""
+    """Return the shell command that creates the marker if a file's code is executed."""
     return f"touch {marker}"
 
 
 def pickles(marker: Path) -> dict[str, tuple[bytes, str]]:
-    """Pickles that execute code when they are loaded, each with a global that a reader must see in it."""
+    """Return pickles that execute code when they are loaded, each with a global that a frontend must detect."""
     command = text(touch(marker))
     code = text(f"open({str(marker)!r}, 'w').close()")
     layer = imported("torch.nn.modules.linear", "Linear") + EMPTY_TUPLE + NEWOBJ
@@ -93,7 +93,7 @@ def pickles(marker: Path) -> dict[str, tuple[bytes, str]]:
 
 
 def broken_pickles() -> dict[str, bytes]:
-    """Pickles whose opcodes are cut, unknown, or do not fit together."""
+    """Return pickles with truncated, unknown or inconsistent opcodes."""
     return {
         "nothing": b"",
         "no STOP": PROTO2 + EMPTY_DICT,
@@ -113,7 +113,7 @@ def broken_pickles() -> dict[str, bytes]:
 
 
 def write_torch_zip(path: Path, data: bytes, storages: Sequence[bytes] = ()) -> Path:
-    """A zip file as `torch.save` lays it out, with `data` as its pickle."""
+    """Write a zip file in the layout of `torch.save`, with `data` as its pickle."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", data)
         archive.writestr("archive/byteorder", "little")
@@ -124,7 +124,7 @@ def write_torch_zip(path: Path, data: bytes, storages: Sequence[bytes] = ()) -> 
 
 
 def write_torch_legacy(path: Path, data: bytes, keys: Sequence[str] = (), storages: bytes = b"") -> Path:
-    """A file of `torch.save` without zip: magic number, protocol, system, object, the keys of its storages, these."""
+    """Write a file of `torch.save` without zip: magic number, protocol, system, object, storage keys, storages."""
     system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
     head = [0x1950A86A20F9469CFC6C, 1001, system]
     path.write_bytes(b"".join(pickle.dumps(part, 2) for part in head) + data + pickle.dumps([*keys], 2) + storages)
@@ -132,16 +132,16 @@ def write_torch_legacy(path: Path, data: bytes, keys: Sequence[str] = (), storag
 
 
 def write_zip(path: Path, entries: Sequence[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> Path:
-    """A zip file with any names, also impossible ones and the same one twice."""
+    """Write a zip file with any names, also invalid and duplicate ones."""
     with zipfile.ZipFile(path, "w", compression) as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a duplicate name
+        warnings.simplefilter("ignore", UserWarning)  # zipfile's warning about duplicate names
         for name, content in entries:
             archive.writestr(name, content)
     return path
 
 
 def hostile_zip(kind: str, folder: Path, entries: Sequence[tuple[str, bytes]]) -> Path:
-    """A zip file with `entries` and one thing more that must be refused, whatever kind of model the entries are."""
+    """Write a zip file with `entries` and one defect that must be refused for every kind of model."""
     path = folder / f"{kind}.zip"
     if kind == "overlap":
         _overlap(path, entries)
@@ -160,7 +160,7 @@ def hostile_zip(kind: str, folder: Path, entries: Sequence[tuple[str, bytes]]) -
 
 
 def _overlap(path: Path, entries: Sequence[tuple[str, bytes]]) -> None:
-    """Forty entries that share one block of data (a bomb whose ratio looks harmless entry by entry)."""
+    """Write forty entries that share one block of data (a zip bomb with a harmless ratio for each entry)."""
     block = random.Random(0).randbytes(100_000)
     write_zip(path, [*entries, ("archive/block", block)])
     with zipfile.ZipFile(path, "a") as archive:
@@ -175,7 +175,7 @@ def _overlap(path: Path, entries: Sequence[tuple[str, bytes]]) -> None:
 
 
 def truncations(path: Path, folder: Path, count: int = 20) -> Iterator[Path]:
-    """Copies of a file that end at `count` lengths, evenly spread, and one byte before its end."""
+    """Yield copies of a file truncated at `count` evenly spaced lengths, and one byte before its end."""
     content = path.read_bytes()
     lengths = {len(content) * step // count for step in range(count)} | {len(content) - 1}
     for length in sorted(lengths):
@@ -185,7 +185,7 @@ def truncations(path: Path, folder: Path, count: int = 20) -> Iterator[Path]:
 
 
 def mutations(path: Path, folder: Path, count: int, seed: int = 0) -> Iterator[Path]:
-    """Copies of a file with a few bytes changed, half of them within the first 512 or the last 512 bytes."""
+    """Yield copies of a file with a few bytes changed, half of them in the first or last 512 bytes."""
     source = random.Random(seed)
     content = path.read_bytes()
     for index in range(count):
@@ -200,13 +200,13 @@ def mutations(path: Path, folder: Path, count: int, seed: int = 0) -> Iterator[P
 
 
 def lfs_pointer(path: Path, size: int = 102_400_000) -> Path:
-    """A Git-LFS pointer in the place of a file of `size` bytes."""
+    """Return a Git-LFS pointer to a file of `size` bytes."""
     path.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'4d' * 32}\nsize {size}\n")
     return path
 
 
 def foreign_files() -> dict[str, tuple[bytes, str, str]]:
-    """Contents that hold no model, each with a word of the error and a word of the hint that it deserves."""
+    """Return contents that hold no model, each with a word of the expected error and of its hint."""
     tar = b"weights.bin".ljust(257, b"\0") + b"ustar\x0000".ljust(255, b"\0") + bytes(1024)
     old_torch = b"sys_info".ljust(257, b"\0") + b"ustar\x0000".ljust(255, b"\0") + bytes(1024)
     return {
@@ -234,15 +234,15 @@ def foreign_files() -> dict[str, tuple[bytes, str, str]]:
         "npy": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4'}", "NumPy", "model"),
         "ort": (b"\x18\x00\x00\x00ORTM" + bytes(40), "ONNX Runtime", ".onnx"),
         "GGUF": (b"GGUF\x03\x00\x00\x00" + bytes(40), "GGUF", "safetensors"),
-        "noise": (random.Random(1).randbytes(3000), "no known kind; it begins with the bytes", "convert formats"),
-        "zeros": (bytes(3000), "no known kind", "convert formats"),
+        "noise": (random.Random(1).randbytes(3000), "unknown format; it begins with the bytes", "convert formats"),
+        "zeros": (bytes(3000), "unknown format", "convert formats"),
         "zip's first bytes": (b"PK\x03", "first of a zip", "again"),
         "plain pickle": (pickle.dumps({"a": 1}), "torch.save did not write", "convert.convert"),
     }  # fmt: skip
 
 
 def leaving_link(link: Path, secret: Path) -> Path:
-    """A link in the place of a model's file, to a secret that lies elsewhere."""
+    """Replace a model's file by a link to a secret outside of the model."""
     secret.write_bytes(b"secret")
     link.unlink(missing_ok=True)
     os.symlink(secret, link)
@@ -250,7 +250,10 @@ def leaving_link(link: Path, secret: Path) -> Path:
 
 
 def unfolding_pickles(levels: int = 30) -> dict[str, bytes]:
-    """Modules and checkpoints of few objects that hold one another twice: walked without a memory, they are endless."""
+    """Return modules and checkpoints of few objects that refer to one another twice.
+
+    A walk without a memo takes exponential time.
+    """
     layer = imported("torch.nn.modules.linear", "Linear") + EMPTY_TUPLE + NEWOBJ
     group = imported("torch.nn.modules.container", "Sequential") + EMPTY_TUPLE + NEWOBJ
     twice = b"2"  # DUP

@@ -1,6 +1,6 @@
-"""Who imports whom: the modules of a tree, the arrows between them, circles, and the same for the entries of a room.
+"""The import graph of the project: modules, arrows between them, circles, and the same for the entries of a package.
 
-An entry of a room is a file or a folder of modules in it, its own `__init__` among them.
+An entry of a package is a file or a folder of modules directly in it, its own `__init__` included.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ Arrows = Mapping[str, set[str]]
 
 
 def sources(root: Path = ROOT, *, generated: bool = False) -> Iterator[Path]:
-    """All modules that are packaged; generated: also those that protoc has written."""
+    """Yield all packaged modules. generated: also those that protoc has written."""
     for top in TOPS:
         yield from sorted(p for p in (root / top).rglob("*.py") if generated or not p.name.endswith("_pb2.py"))
 
 
 def name_of(path: Path, root: Path = ROOT) -> str:
-    """The dotted name that a file or folder is installed under."""
+    """Return the dotted name under which a file or folder is installed."""
     name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
     return name if name.split(".")[0] == "convert" else f"convert.{name}"
 
 
 class Content(NamedTuple):
-    """What the walls ask of every file: to parse all of them takes seconds.
+    """Facts about a file that the checks of imports need; parsing all files takes seconds.
 
-    absolute: modules that it imports from by their whole names, with their lines; seen, unseen: absolute names of the
-    modules that it imports, and of what it imports from them, each with whether that happens at module level, at run
-    time and for type checkers only.
+    absolute: modules that it imports by absolute names, with their lines. seen: absolute names of modules and names
+    that it imports at run time, each with whether that happens at module level. unseen: those for type checkers only.
     """
 
     docstring: str | None
@@ -44,7 +43,7 @@ class Content(NamedTuple):
 
 
 def content_of(path: Path, root: Path = ROOT) -> Content:
-    """What the walls ask of a file, which is parsed once."""
+    """Return the facts about a file, which is parsed once."""
     return _content(path, root)
 
 
@@ -71,8 +70,7 @@ def _content(path: Path, root: Path) -> Content:
 def _statements(
     body: Iterable[ast.AST], at_top: bool = True, typing: bool = False
 ) -> Iterator[tuple[ast.AST, bool, bool]]:
-    """Statements, with whether they are at module level, and whether type checkers alone see them. No expression is
-    looked into, which holds no statements."""
+    """Yield statements, with whether they are at module level, and whether only type checkers see them."""
     for node in body:
         yield node, at_top, typing
         only_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
@@ -81,16 +79,20 @@ def _statements(
 
 
 def imports(path: Path, root: Path = ROOT, *, typing: bool = False) -> list[tuple[str, bool]]:
-    """Absolute names of the modules that a file imports, and of what it imports from them, each with whether that
-    happens at module level. What only type checkers see is left out, if not `typing`."""
+    """Return absolute names of modules and names that a file imports, each with whether it is at module level.
+
+    Imports for type checkers only are left out, unless `typing`.
+    """
     content = content_of(path, root)
     return content.seen + content.unseen if typing else content.seen
 
 
 @cache
 def arrows(root: Path = ROOT, *, typing: bool = False) -> dict[str, set[str]]:
-    """For each module of ours the modules that it imports, wherever in it. A package that is only passed through on the
-    way to a submodule is not imported by that. typing: with what only type checkers see."""
+    """Return the project's modules that each module imports, anywhere in it.
+
+    Importing a submodule does not count as importing its package. typing: with imports for type checkers only.
+    """
     names = {name_of(file, root): file for file in sources(root, generated=True)}
     found = {}
     for name, file in names.items():
@@ -102,17 +104,17 @@ def arrows(root: Path = ROOT, *, typing: bool = False) -> dict[str, set[str]]:
 
 
 def _takes_from(wanted: list[str], package: str, names: Mapping[str, Path]) -> bool:
-    """Whether something is imported from a package that is not a submodule of it."""
+    """Return whether a name other than a submodule is imported from a package."""
     return any(n.rpartition(".")[0] == package and n not in names for n in wanted)
 
 
 def circles(graph: Arrows) -> list[list[str]]:
-    """Groups of nodes that reach one another: the strongly connected components of two and more."""
+    """Return the strongly connected components of two or more nodes."""
     return sorted(group for group in components(graph) if len(group) > 1)
 
 
 def components(graph: Arrows) -> list[list[str]]:
-    """Strongly connected components, by Tarjan's algorithm: each stands behind all that it points to."""
+    """Return strongly connected components by Tarjan's algorithm, each after all components that it points to."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -139,8 +141,8 @@ def components(graph: Arrows) -> list[list[str]]:
 
 
 def entries(graph: Arrows, room: str) -> dict[str, set[str]]:
-    """The arrows between the entries of a room, a dotted name: of a folder those of all modules in it."""
-    beside = {"frontends", "backends"} if room == "convert" else set()  # they lie beside convert/, and not in it
+    """Return the arrows between the entries of a package; a folder has the arrows of all modules in it."""
+    beside = {"frontends", "backends"} if room == "convert" else set()  # these packages are beside convert/, not in it
 
     def entry(module: str) -> str | None:
         if module == room:
@@ -157,7 +159,7 @@ def entries(graph: Arrows, room: str) -> dict[str, set[str]]:
 
 
 def floors(graph: Arrows) -> int:
-    """How many nodes the longest chain has in which each imports the next; a circle is one node."""
+    """Return the number of nodes in the longest chain of imports; a circle counts as one node."""
     height: dict[str, int] = {}
     for group in components(graph):
         below = {other for node in group for other in graph[node]} - set(group)
@@ -166,27 +168,30 @@ def floors(graph: Arrows) -> int:
 
 
 def arrows_back(graph: Arrows) -> int:
-    """The fewest arrows that have to go until there is no circle."""
+    """Return the smallest number of arrows whose removal leaves no circle."""
     return sum(_fewest_back(graph, group) for group in circles(graph))
 
 
 def _fewest_back(graph: Arrows, group: list[str]) -> int:
-    """The fewest arrows against an order of the nodes of one component: exact up to 16 nodes, else by a heuristic."""
+    """Return the smallest number of arrows against an order of one component's nodes; exact up to 16 nodes."""
     points = [sum(1 << i for i, other in enumerate(group) if other in graph[node]) for node in group]
     if len(group) > 16:
         return _few_back(points)
-    best = {0: 0}  # by the set of nodes that stand at the bottom
+    best = {0: 0}  # by the set of nodes at the bottom
     for bottom in range(1, 1 << len(group)):
         best[bottom] = min(
             best[bottom & ~(1 << i)] + (points[i] & ~bottom).bit_count() for i in _bits(bottom)
-        )  # i stands on the rest of the bottom, and points up to what is not in it
+        )  # i is on top of `bottom`; its arrows to nodes outside point up
     return best[(1 << len(group)) - 1]
 
 
 def _few_back(points: list[int]) -> int:
-    """The same for many nodes, not always the fewest, after Eades, Lin and Smyth, "A fast and effective heuristic for
-    the feedback arc set problem", 1993: what points to nothing that is left goes to the bottom, where there is no such
-    node the one goes to the top that has the most arrows down beyond those into it, which are the arrows back."""
+    """Count the arrows back for many nodes; the count is not always minimal.
+
+    The heuristic is that of Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set problem",
+    1993. A node without arrows to remaining nodes goes to the bottom. If there is none, the node with the largest
+    number of outgoing minus incoming arrows goes to the top; its incoming arrows are the arrows back.
+    """
     left = (1 << len(points)) - 1
     back = 0
     while left:

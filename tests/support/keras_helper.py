@@ -18,26 +18,26 @@ from tests.support.tensorflow_helper import images
 
 CLASSES = 10
 
-# Pictures of 32 by 32 where a network takes them; EfficientNetV2 is all noise on less than 96.
+# 32 × 32 pixels if a network accepts that; EfficientNetV2's outputs are noise below 96.
 SIZES = {"Xception": 71, "InceptionV3": 75, "InceptionResNetV2": 75, "EfficientNetV2B0": 96}
 
 
 def create(name: str) -> Any:
-    """The network `name` of `NETWORKS`, calibrated."""
+    """Return the network `name` of `NETWORKS`, calibrated."""
     keras.utils.set_random_seed(0)
-    keras.backend.clear_session()  # so that layers are called the same whatever was built before
+    keras.backend.clear_session()  # so that names of layers do not depend on networks built before
     model = NETWORKS[name]()
     calibrate(model, (size_of(name), size_of(name), 3))
     return model
 
 
 def size_of(name: str) -> int:
-    """Height and width of the pictures that a network takes."""
+    """Return height and width of a network's images."""
     return SIZES.get(name, 32)
 
 
 def calibrate(model: Any, shape: tuple[int, ...]) -> None:
-    """Scales, shifts and statistics that matter: random weights alone give outputs that hardly depend on the input."""
+    """Set scales, shifts and statistics. With random weights alone the output hardly depends on the input."""
     chance = np.random.default_rng(0)
     for weight in model.weights:
         if weight.path.endswith("gamma"):
@@ -47,7 +47,7 @@ def calibrate(model: Any, shape: tuple[int, ...]) -> None:
     normalized = [x for x in model._flatten_layers() if "Normalization" in type(x).__name__]
     for layer in normalized:
         layer.momentum = 0.0
-    if not normalized:  # nothing keeps the signal up: Glorot's kernels halve it at every Relu
+    if not normalized:  # Glorot's initialization halves the signal at every Relu
         for weight in model.weights:
             if weight.path.endswith("kernel"):
                 weight.assign(weight * np.sqrt(2.0))
@@ -68,7 +68,7 @@ def _pixels() -> Any:
 
 
 def vision_transformer() -> Any:
-    """Patches, learned positions, two blocks of attention and an MLP each, the mean of the tokens."""
+    """Return a vision transformer: patches, positions, two blocks of attention and MLP, the mean of the tokens."""
     inputs = _pixels()
     x = layers.Conv2D(24, 8, strides=8, name="patches")(inputs)
     x = layers.Reshape((16, 24))(x)
@@ -83,8 +83,8 @@ def vision_transformer() -> Any:
 
 
 def small_convnext() -> Any:
-    """ConvNeXt's own blocks, one to a stage."""
-    from keras.src.applications.convnext import ConvNeXt  # the public names are of large networks only
+    """Return a ConvNeXt with one of its own blocks per stage."""
+    from keras.src.applications.convnext import ConvNeXt  # only large networks have public names
 
     return ConvNeXt(
         depths=[1, 1, 2, 1], projection_dims=[8, 16, 32, 48], weights=None, input_shape=(32, 32, 3),
@@ -104,7 +104,7 @@ def _residual(x: Any, y: Any, strides: int) -> Any:
 
 
 def resnet18() -> Any:
-    """Two blocks of two convolutions to a stage, padded as PyTorch pads: explicitly, then VALID."""
+    """Return a ResNet-18 with PyTorch's padding: explicit pads, then VALID convolutions."""
     inputs = _pixels()
     x = layers.ZeroPadding2D(3)(inputs)
     x = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(16, 7, 2, use_bias=False)(x)))
@@ -119,7 +119,7 @@ def resnet18() -> Any:
 
 
 def regnet() -> Any:
-    """Bottlenecks of ratio 1 around convolutions in groups of 8 channels."""
+    """Return a RegNet: bottlenecks of ratio 1 around convolutions in groups of 8 channels."""
     inputs = _pixels()
     x = layers.ReLU()(_normalized(inputs, 16, 3, 2))
     for width, depth in ((24, 1), (56, 1), (152, 2)):

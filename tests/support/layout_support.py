@@ -1,4 +1,4 @@
-"""Runs a graph before and after the layout pass on onnxruntime, and counts the transposes left."""
+"""Run a graph before and after the layout pass on onnxruntime, and count the remaining transposes."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def weights(*shape: int, seed: int = 0) -> np.ndarray:
-    """Normal float32 weights of about unit gain."""
+    """Return normal float32 weights of about unit gain."""
     fan = max(1, int(np.prod(shape[1:])))
     return (np.random.default_rng([seed, *shape]).standard_normal(shape) / np.sqrt(fan)).astype(np.float32)
 
 
 def image(g: Graph, *shape: int | str | None) -> ir.Value:
-    """The input `x`, float32."""
+    """Add the float32 input `x`."""
     return g.input("x", ir.DataType.FLOAT, shape)
 
 
 def is_last(node: ir.Node) -> bool:
-    """Whether a node is in channels-last form."""
+    """Return whether a node has its channels-last form."""
     return node.domain == CHANNELS_LAST
 
 
 def conv(g: Graph, x: ir.Value, out: int, kernel: int = 3, *, group: int = 1, stride: int = 1) -> ir.Value:
-    """A convolution that keeps the spatial size (but for its stride), with bias."""
+    """Add a convolution with bias that keeps the spatial size, except for its stride."""
     channels, spatial = g.shape(x)[1], g.rank(x) - 2
     weight = weights(out, channels // group, *[kernel] * spatial)
     return g.Conv(x, weight, weights(out), pads=[kernel // 2] * spatial * 2, strides=[stride] * spatial, group=group)
 
 
 def batch_norm(g: Graph, x: ir.Value) -> ir.Value:
-    """A BatchNormalization with statistics of its own."""
+    """Add a BatchNormalization with random statistics."""
     c = g.shape(x)[1]
     return g.BatchNormalization(x, 1 + weights(c), weights(c, seed=1), weights(c, seed=2), 1 + weights(c, seed=3) ** 2)
 
 
 def nodes(model: ir.Model, operator: str) -> list[ir.Node]:
-    """All nodes of one operator, subgraphs included."""
+    """Return all nodes of one operator, subgraphs included."""
     return [n for n in model.graph.all_nodes() if n.op_type == operator]
 
 
 def interior(model: ir.Model) -> list[ir.Node]:
-    """The transposes that neither read a graph input nor make a graph output."""
+    """Return the transposes that neither read a graph input nor produce a graph output."""
     return [
         n for n in nodes(model, "Transpose") if not (n.inputs[0].is_graph_input() or n.outputs[0].is_graph_output())
     ]
@@ -59,9 +59,9 @@ def interior(model: ir.Model) -> list[ir.Node]:
 def check(
     g: Graph, *shapes: Shapes, sensitive: str = "channels_last", boundary: str = "as is", modified: bool | None = True
 ) -> ir.Model:
-    """Lay the graph out and compare it with itself on onnxruntime, for inputs of each of these shapes.
+    """Run the layout pass and compare the graph before and after in onnxruntime, for inputs of each shape.
 
-    Facts are compared with the shapes that onnxruntime finds, and interfaces with what they were.
+    Shapes are compared with onnxruntime's, and inputs and outputs must stay the same.
     """
     model = g.model()
     before = ir.to_proto(model)
@@ -82,7 +82,7 @@ def check(
 
 
 def compare(model: ir.Model, before: onnx.ModelProto, after: onnx.ModelProto, feeds: dict, boundary: str) -> None:
-    """Outputs to 1e-5 of their largest element (sums over axes in another order); facts exactly."""
+    """Compare outputs to 1e-5 of their largest element (sums in another order), and shapes exactly."""
     wanted = run(before, feeds)
     perms = {v.name: None for v in (*model.graph.inputs, *model.graph.outputs)}
     if boundary == "moved":
@@ -105,13 +105,13 @@ def compare(model: ir.Model, before: onnx.ModelProto, after: onnx.ModelProto, fe
 
 
 def perm_of_boundary(model: ir.Model, rank: int) -> tuple[int, ...]:
-    """How a boundary of this rank is moved: channels last where the model has such nodes, else channels first."""
+    """Return the permutation for this rank: to channels last if the model has such nodes, else to channels first."""
     last = any(n.domain == CHANNELS_LAST for n in model.graph.all_nodes())
     return (0, *range(2, rank), 1) if last else (0, rank - 1, *range(1, rank - 1))
 
 
 def channels_first_again(model: ir.Model) -> onnx.ModelProto:
-    """A copy for onnxruntime: each channels-last node becomes the ONNX operator between two transposes."""
+    """Return a copy for onnxruntime, in which each channels-last node is the ONNX operator between two transposes."""
     model = ir.from_proto(ir.to_proto(model))
     for node in list(model.graph.all_nodes()):
         if node.domain != CHANNELS_LAST:
@@ -138,7 +138,7 @@ def channels_first_again(model: ir.Model) -> onnx.ModelProto:
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], more: list[str] = ()) -> dict[str, np.ndarray]:
-    """Graph outputs, and values named in `more`, by onnxruntime without its graph optimizations."""
+    """Return the outputs, and values named in `more`, from onnxruntime without graph optimizations."""
     model = copy.deepcopy(model)
     names = [o.name for o in model.graph.output]
     for name in more:

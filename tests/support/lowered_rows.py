@@ -20,7 +20,7 @@ _STEPS, _TABLE = f32(2, 5, 3), f32(2, 5, 2)
 
 
 def _layer(operator: str, gates: int) -> Case:
-    """A recurrent layer of four units whose batch comes first."""
+    """Return a row of a recurrent layer of four units with the batch first."""
     weights = Const(f32(1, 4 * gates, 3)), Const(f32(1, 4 * gates, 4))
     return case(operator, _STEPS, *weights, hidden_size=4, layout=1, _outputs=2)
 
@@ -46,11 +46,11 @@ ROWS = [
     case("DequantizeLinear", i64(4, 6).astype(np.int8), f32(4, 2, low=0.1), axis=1, block_size=3),
     case("QuantizeLinear", f32(4, 6, low=-9, high=9), f32(2, 6, low=0.1), axis=0, block_size=2),
 ]  # fmt: skip
-"""What the shared rows lack: operators that some backend has no rule for, and sizes that are constants."""
+"""Rows that the shared tables lack: operators without a rule in some backend, and constant sizes."""
 
 
 def lowered_rows() -> Iterator[tuple[Case, onnx.ModelProto]]:
-    """Each row whose operator has a lowering that accepts it, with the model of one node after that."""
+    """Return each row that a lowering accepts, with its lowered one-node model."""
     for row in (*rows_of_package("tests.backends.tensorflow.ops"), *ROWS):
         if row.operator in LOWERINGS and row.operator not in LEARNERS:
             model = lowered(row)
@@ -59,7 +59,7 @@ def lowered_rows() -> Iterator[tuple[Case, onnx.ModelProto]]:
 
 
 def lowered(row: Case) -> onnx.ModelProto | None:
-    """The model of a row, its node written out; None where the lowering does not accept it."""
+    """Return the model of a row with its node lowered, or None if the lowering does not accept it."""
     model = ir.from_proto(model_of(row))
     infer_facts(model)
     (node,) = model.graph

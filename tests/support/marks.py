@@ -1,4 +1,4 @@
-"""Parameters of which some are slow: the others run by default."""
+"""Parameters of a test, some of which have the mark `slow`; the others run by default."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 
 
 def slow(values: Iterable[Any], *those: Any) -> list[Any]:
-    """The parameters of a test, with the mark `slow` on those that are named, which must be among them."""
+    """Return the parameters of a test, with the mark `slow` on the named ones, which must exist."""
     return _marked(values, those, named_are_slow=True)
 
 
 def slow_but(values: Iterable[Any], *quick: Any) -> list[Any]:
-    """The parameters of a test, with the mark `slow` on all but those that are named, which must be among them."""
+    """Return the parameters of a test, with the mark `slow` on all but the named ones, which must exist."""
     return _marked(values, quick, named_are_slow=False)
 
 
 def slow_but_one_of(names: Iterable[str], count: int) -> list[Any]:
-    """The names with the mark `slow` on all but about one of `count`; a new name changes nothing for the others."""
+    """Return the names, all but about one in `count` with the mark `slow`; a new name does not change the choice."""
     every = list(names)
     return slow_but(every, *(name for name in every if zlib.crc32(name.encode()) % count == 0))
 

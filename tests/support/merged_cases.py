@@ -1,4 +1,6 @@
-"""Many operator cases as one model, for backends whose artefacts cost more than what is in them."""
+"""Many operator cases merged into one model, for backends that take longer to write an artefact than to run its
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ import onnx
 from onnx import helper
 
 Members = Sequence[tuple[int, onnx.ModelProto]]
-"""Models of one node each, with the numbers that their names are told apart by."""
+"""Models of one node each, with the numbers that make their names unique."""
 
 
 def merged(members: Members, opset: int) -> onnx.ModelProto:
-    """One model of all; the names of number i begin with `ci_`, the node of `the_node` is `ci_the_node`."""
+    """Merge models into one. The names of model i begin with `ci_`; its node `the_node` becomes `ci_the_node`."""
     parts = [onnx.compose.add_prefix(model, f"c{i}_", rename_nodes=True).graph for i, model in members]
     graph = helper.make_graph(
         [node for part in parts for node in part.node],
@@ -25,7 +27,7 @@ def merged(members: Members, opset: int) -> onnx.ModelProto:
 
 
 def with_dims_apart(number: int, model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with dims of its own: those of two cases may have one name and differ."""
+    """Return the model with unique names of dims, because two cases may use one name for different sizes."""
     for value in model.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param:

@@ -25,7 +25,7 @@ FORMS: dict[str, tuple[str, dict[str, Any], float]] = {
     "tflite int8": ("tflite", {"quantize": "int8"}, 1.03),
     "tflite int8 calibrated": ("tflite", {"quantize": "int8", "calibrate": True}, 1.03),
 }
-"""By name: the format, the options of the conversion, and a factor of the outputs that is a defect."""
+"""By name: format, options of the conversion, and a factor of the outputs that counts as a defect."""
 
 
 class Mlp(nn.Module):
@@ -38,7 +38,7 @@ class Mlp(nn.Module):
 
 
 class Cnn(nn.Module):
-    """A dense layer behind convolutions: its columns are in another order where channels are last."""
+    """Convolutions and a dense layer whose columns have another order with channels last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,8 @@ def samples(name: str) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(1).standard_normal((64, *NETWORKS[name][1])).astype(np.float32)}
 
 
-# -- defects: each changes a file in place, and says whether it could --------------------------------------------------
+# -- defects: each changes a file in place, and returns whether it could
+# --------------------------------------------------
 
 
 def scaled_output(path: Path, factor: float, channel: int | None = None, offset: float = 0.0) -> bool:
@@ -136,7 +137,7 @@ def moved_row(path: Path) -> bool:
 
 
 def scaled_steps(path: Path) -> bool:
-    """Say that the steps of the largest narrow weight are 2 % larger than they are."""
+    """Make the scale of the largest narrow weight 2 % too large."""
     if path.suffix == ".onnx":
         model = onnx.load(path)
         name = _onnx_weight(model).name
@@ -163,7 +164,7 @@ DEFECTS: dict[str, Callable[[Path, float, float], bool]] = {
     "row of a weight moved": lambda path, factor, step: moved_row(path),
     "scale of a weight": lambda path, factor, step: scaled_steps(path),
 }
-"""By name: a function of the file, of what the output is multiplied by, and of a step of 8 bits of the output."""
+"""By name: a function of the file, of the output's factor, and of one 8-bit step of the output."""
 
 _NARROW = {TensorProto.INT8, TensorProto.UINT8, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
@@ -265,5 +266,4 @@ NOT_FOUND = {
     ("lstm", "tflite int8 calibrated", "channel moved by a step"),
     ("transformer", "onnx int8 calibrated", "channel moved by a step"),
 }
-"""Their rounding may move a channel by as much: of a batch that shares one range, between a product and its bias, or
-within a cell."""
+"""Rounding may move a channel by as much, in a shared range, between a product and its bias, or in a cell."""

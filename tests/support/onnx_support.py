@@ -1,4 +1,4 @@
-"""What the ONNX tests share: models made in a line, ONNX's own node tests, and runs in onnxruntime."""
+"""Helpers of the ONNX tests: models in one line, ONNX's own node tests, and runs in onnxruntime."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from onnx.backend.test.case.utils import import_recursive
 
 import convert
 from convert import plugin
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
 def info(name: str, shape: Sequence[Any] | None, dtype: int = FLOAT) -> onnx.ValueInfoProto:
-    """A typed graph input or output."""
+    """Return a typed graph input or output."""
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
@@ -43,30 +43,30 @@ def model(
     domains: Sequence[str] = (),
     functions: Sequence[onnx.FunctionProto] = (),
 ) -> onnx.ModelProto:
-    """A ModelProto; `domains` are imported at version 1."""
+    """Return a ModelProto; `domains` are imported at version 1."""
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
     graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(initializers))
     return helper.make_model(graph, opset_imports=imports, ir_version=ir_version, functions=list(functions))
 
 
 def array(name: str, content: Any, dtype: Any = np.float32) -> onnx.TensorProto:
-    """An initializer."""
+    """Return an initializer."""
     return onnx.numpy_helper.from_array(np.asarray(content, dtype), name)
 
 
 def read(thing: Any, options: Options | None = None, report: Report | None = None) -> ir.Model:
-    """The shared graph of a path, a ModelProto or an onnx_ir model."""
+    """Read a path, a ModelProto or an onnx_ir model as the shared graph."""
     source = Source("onnx", path=thing) if isinstance(thing, Path) else Source("onnx-object", model=thing)
     return frontend.read(source, options or Options(), report or Report("test"))
 
 
 def run_ort(thing: Path | onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
-    """Outputs of onnxruntime; raises where it does not load the model."""
+    """Return onnxruntime's outputs; raise its error if it does not load the model."""
     return session(thing).run(None, feeds)
 
 
 def run_converted(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs by name of what a model becomes in a format, as the project runs it: every format has its runner."""
+    """Convert a model to a format and return its outputs by name, from the project's runner for the format."""
     written = plugin.formats()[to]
     path = folder / f"model{written.suffix}"
     convert.convert(proto, to, path, verify=False)
@@ -77,17 +77,17 @@ def run_converted(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str
 
 
 def session(thing: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """A quiet session with one thread, whose products of bytes are exact on processors with AVX2 alone as well."""
+    """Return a quiet session with one thread, and exact products of 8-bit integers even with AVX2 only."""
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
     settings.intra_op_num_threads = 1
-    settings.add_session_config_entry("session.x64quantprecision", "1")  # else sums of two saturate in 16 bits there
+    settings.add_session_config_entry("session.x64quantprecision", "1")  # without this option they saturate in 16 bits
     content = str(thing) if isinstance(thing, Path) else thing.SerializeToString()
     return onnxruntime.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
 
 
 def node_test(module: str, name: str) -> Any:
-    """One of ONNX's node tests, which a module of theirs makes when it is imported."""
+    """Return one of ONNX's node tests; importing its module creates it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module(f"onnx.backend.test.case.node.{module}")
@@ -95,21 +95,21 @@ def node_test(module: str, name: str) -> Any:
 
 
 def made_node_tests() -> list[Any]:
-    """All of ONNX's node tests, which their modules make when they are imported. onnx 1.21 has no public loader."""
+    """Return all of ONNX's node tests; importing their modules creates them. onnx 1.21 has no public loader."""
     import_recursive(node)
     return node._NodeTestCases
 
 
 @cache
 def node_tests() -> dict[str, Any]:
-    """ONNX's node tests by name: it takes twelve seconds to make them."""
+    """Return ONNX's node tests by name; creating them takes twelve seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {c.name: c for c in made_node_tests() if c.model is not None and c.data_sets}
 
 
 def data_of(case: Any) -> tuple[list[Any], list[Any]]:
-    """Inputs and expected outputs of a node test."""
+    """Return inputs and expected outputs of a node test."""
 
     def plain(value: Any) -> Any:
         return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
@@ -119,7 +119,7 @@ def data_of(case: Any) -> tuple[list[Any], list[Any]]:
 
 
 def assert_same(got: Any, wanted: Any, rtol: float = 1e-5) -> None:
-    """Equal shape and dtype, and content to float32 accuracy (half precision to its own)."""
+    """Assert equal shape and dtype, and content to the accuracy of float32, or of half precision."""
     if isinstance(wanted, list):
         assert len(got) == len(wanted)
         for a, b in zip(got, wanted, strict=True):

@@ -1,4 +1,4 @@
-"""Variables under which libraries compute as they would on another processor."""
+"""Environment variables that make libraries compute as on another processor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def _numpy_features(kept: tuple[str, ...] = ()) -> str:
-    """What numpy has chosen here beyond its baseline, but for features that an AVX2 processor has."""
+    """Return the CPU features that numpy uses here beyond its baseline, except `kept`."""
     internals = np._core._multiarray_umath  # type: ignore[attr-defined]
     here = [f for f in internals.__cpu_dispatch__ if internals.__cpu_features__.get(f)]
     return " ".join(f for f in here if f not in kept)
@@ -39,5 +39,7 @@ PROCESSORS: dict[str, dict[str, str]] = {
     },
     "one thread": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
 }
-"""Of numpy, its matrix products, PyTorch, oneDNN, MKL, TensorFlow and the C library. Names that a library does not know
-are ignored by it: on a processor without AVX-512 the second setting is the first."""
+"""Settings of numpy, its matrix products, PyTorch, oneDNN, MKL, TensorFlow and the C library.
+
+Libraries ignore unknown names: on a processor without AVX-512 the second setting equals the first.
+"""

@@ -1,4 +1,4 @@
-"""What tests of the PyTorch frontend share: reading a model, running the graph, comparing with PyTorch."""
+"""Helpers of the PyTorch frontend's tests: read a model, run the graph, compare with PyTorch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from convert.frontends import pytorch as frontend
 from torch import nn
 
 from convert.files.sniff import sniff
-from convert.options import Options, parse_input
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
+from convert.request.source import Source
 
 FACTORY = "fixtures.mnist_model:build"
 FILES = ("mnist_cnn.pt", "mnist_cnn_state.pt", "mnist_cnn_checkpoint.pt", "mnist_cnn.safetensors", "mnist_cnn.pt2")
 
 
 class Calling(nn.Module):
-    """A function of tensors as a module."""
+    """A function of tensors, wrapped as a module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Calling(nn.Module):
 
 
 def read(thing: Any, *specs: str, report: Report | None = None, **options: Any) -> ir.Model:
-    """The shared graph of an object in memory or of a file."""
+    """Read an object in memory or a file as the shared graph."""
     source = (
         Source(sniff(thing), thing) if isinstance(thing, Path) else Source(str(frontend.claims(thing)), model=thing)
     )
@@ -43,7 +43,7 @@ def read(thing: Any, *specs: str, report: Report | None = None, **options: Any) 
 
 
 def run(model: ir.Model, *arrays: Any) -> list[np.ndarray]:
-    """What onnxruntime makes of the graph, given arrays in the order of its inputs."""
+    """Return onnxruntime's outputs of the graph for arrays in the order of its inputs."""
     session = onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString())
     names = [i.name for i in session.get_inputs()]
     assert len(names) == len(arrays)
@@ -51,7 +51,7 @@ def run(model: ir.Model, *arrays: Any) -> list[np.ndarray]:
 
 
 def agrees(module: Callable[..., Any], model: ir.Model, *arrays: Any) -> None:
-    """The graph gives what the module gives."""
+    """Assert that the outputs of graph and module are equal."""
     with torch.no_grad():
         want = module(*(torch.from_numpy(np.array(a)) for a in arrays))
     want = list(want.values()) if isinstance(want, dict) else list(want) if isinstance(want, (list, tuple)) else [want]

@@ -1,4 +1,4 @@
-"""Runs artefacts through the API that their users call, and not through the project's runners, for tests."""
+"""Run artefacts through their users' API, instead of the project's runners, for tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SUFFIXES = {
     "caffe2": "caffe2",
     "torch": "pt2",
 }
-"""What an artefact of each format is called after its stem."""
+"""The suffix of an artefact of each format."""
 
 
 def run_target(form: str, path: Path, feeds: Feeds) -> list[Arrays]:
-    """Outputs by name of the artefact of format `form` at `path`, for each dict of inputs by name.
+    """Run the artefact of format `form` at `path`; return outputs by name for each dict of inputs by name.
 
-    Names are those of the artefact, which are the source's where these are legal everywhere. Raises whatever the
-    framework raises.
+    Names are those of the artefact, which are the source's if these are legal everywhere. Raises the framework's own
+    exceptions.
     """
     return _RUN[form](path, feeds)
 
@@ -37,10 +37,10 @@ def assert_close(
     got: Mapping[str, np.ndarray],
     exact: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Names, dtypes and shapes are the same, integers, NaNs and infinities exactly, and floats but for rounding.
+    """Assert equal names, dtypes, shapes, integers, NaNs and infinities, and floats equal up to rounding errors.
 
-    exact: the same outputs by the source in float64. An output may be 8 times as far from it as `expected` is, in root
-    mean square, or 64 roundings of its dtype; without it, 64 roundings of the largest element.
+    exact: the outputs of the source in float64. The root-mean-square distance of an output from it may be 8 times that
+    of `expected`, or 64 roundings of its dtype. Without it, 64 roundings of the largest element are allowed.
     """
     assert set(got) == set(expected), f"outputs {sorted(got)}, expected {sorted(expected)}"
     for name, want in expected.items():
@@ -84,7 +84,7 @@ def _onnx(path: Path, feeds: Feeds) -> list[Arrays]:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, 1
-    # Fused quantized products saturate in 16 bits on processors with AVX2 alone, which no specification says.
+    # Fused quantized products saturate in 16 bits on processors with AVX2 only, which no specification says.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -100,7 +100,7 @@ def _saved_model(path: Path, feeds: Feeds) -> list[Arrays]:
 
 
 def _frozen(path: Path, feeds: Feeds) -> list[Arrays]:
-    """Inputs are the placeholders; outputs the Identity nodes that nothing reads, in the file's order."""
+    """Run a frozen graph. Inputs are its placeholders, outputs its unread Identity nodes, in the file's order."""
     import tensorflow as tf
 
     definition = tf.compat.v1.GraphDef.FromString(path.read_bytes())
@@ -130,14 +130,14 @@ def _named(values: object, names: Sequence[str]) -> Mapping[str, object]:
 
 
 def _tflite(path: Path, feeds: Feeds) -> list[Arrays]:
-    """By the signature's names; Python is not handed a tensor without elements, only its dtype and shape."""
+    """Run by the signature's names. For a tensor without elements, Python gets only dtype and shape."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=str(path), num_threads=1)
     call = interpreter.get_signature_runner("serving_default")
     inputs = {n: d["index"] for n, d in call.get_input_details().items()}
     outputs = {n: d["index"] for n, d in call.get_output_details().items()}
-    del call  # it holds the interpreter, which then does not run
+    del call  # otherwise the tensor would keep the interpreter from running
 
     def run(feed: Mapping[str, np.ndarray]) -> Arrays:
         for name, array in feed.items():
@@ -166,7 +166,7 @@ def _caffe2(path: Path, feeds: Feeds) -> list[Arrays]:
 
 
 def _program(path: Path, feeds: Feeds) -> list[Arrays]:
-    """By place, in the order of the inputs, which have the artefact's names."""
+    """Run with positional inputs, in the order of the artefact's names."""
     import torch
     from convert.backends.pytorch.dtypes import tensor_from
 

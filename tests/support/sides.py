@@ -1,4 +1,4 @@
-"""Functions in the place of the source and the target of a verification, and of the children that would run them."""
+"""Replacements for the source and target of a verification, and for the child processes that would run them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from convert.errors import BadInput, ConvertError
 from convert.graph import Graph
-from convert.options import Options
 from convert.parity import verify as room
 from convert.parity.runs import repeats
-from convert.runners.process import AS_USED, Limits, run_all
-from convert.source import Source
+from convert.processes.process import AS_USED, Limits, run_all
+from convert.request.options import Options
+from convert.request.source import Source
 
 F = ir.DataType.FLOAT
 SOURCE, TARGET = Source("onnx-object", model="source"), Source("onnx-object", model="target")
@@ -43,7 +43,9 @@ def raises(error: Exception) -> Function:
 
 
 class Side:
-    """A runner of one artefact, by precision or way of use; keeps the feeds that it was given."""
+    """A replacement for the runner of one artefact, with a function for each precision or way of use. It records its
+    inputs.
+    """
 
     def __init__(self, **functions: Function) -> None:
         self.functions = functions
@@ -64,7 +66,7 @@ class Side:
 
 
 class Sides:
-    """Both, in place of the children that would run them."""
+    """Both sides, in place of the child processes that would run them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, source: Side, target: Side) -> None:
         self.of = {id(SOURCE): source, id(TARGET): target}
@@ -107,7 +109,7 @@ class Sides:
 
 
 def refuses(columns: int | None, function: Function) -> Function:
-    """The function, which takes no NaN (None), or no map of so many columns."""
+    """Return the function, extended to raise an error for NaN (None) or for arrays with this number of columns."""
 
     def made(arrays: Arrays) -> dict[str, np.ndarray]:
         if np.isnan(arrays["x"]).any() if columns is None else arrays["x"].shape[1] == columns:

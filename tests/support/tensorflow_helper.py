@@ -1,4 +1,4 @@
-"""Reads TensorFlow models and holds the graph's numbers against TensorFlow's own error, for tests."""
+"""Read TensorFlow models and compare the graph's error with TensorFlow's own, for tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import onnx_ir as ir
 from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow.runner import runner
 
-from convert.options import Options
-from convert.report import Report
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -29,11 +29,11 @@ def rms(array: np.ndarray) -> float:
 
 
 def agrees(source: Source, feeds: list[dict[str, np.ndarray]], **options: Any) -> ir.Model:
-    """The graph's error is within a few times TensorFlow's own float32 error, whose float64 run is the reference.
+    """Assert that the graph's error is at most a few times TensorFlow's own float32 error.
 
-    Of TensorFlow's error the largest among the feeds counts, in relation to the size of what is computed: that of the
-    three last states of one sequence is chance. A LSTM's were 1.4 roundings off with Eigen's kernels and 0.6 with
-    oneDNN's, where onnxruntime's were 4.5, and over three sequences 7.7, 7.7 and 6.8.
+    The reference is TensorFlow in float64. Its error is the largest relative error over the input sets, because the
+    error of three final states of one sequence is random. For an LSTM it was 1.4 roundings with Eigen's kernels, 0.6
+    with oneDNN's and 4.5 with onnxruntime's, and over three sequences 7.7, 7.7 and 6.8.
     """
     model = read(source, **options)
     single = runner.run(source, feeds, precision="float32", options=Options(**options))
@@ -59,7 +59,7 @@ def agrees(source: Source, feeds: list[dict[str, np.ndarray]], **options: Any) -
 
 
 def images(*shape: int, seed: int = 1) -> np.ndarray:
-    """Normal noise."""
+    """Return normal noise."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 

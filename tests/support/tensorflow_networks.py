@@ -10,12 +10,12 @@ import onnx_ir as ir
 from convert.backends import tensorflow as room
 from onnx import TensorProto, helper, numpy_helper
 
-from convert.arguments import make_options
 from convert.graph.shape_inference import infer_facts
+from convert.outcome.report import Report
 from convert.passes.layout.boundary import permute_boundary
-from convert.report import Report
+from convert.request.given_inputs import make_options
 
-# What the graph calls its input and output: neither is a legal name in TensorFlow.
+# The names of the graph's input and output; neither is legal in TensorFlow.
 INPUT, OUTPUT = "input.1:0", "_my output/ä"
 
 
@@ -73,7 +73,7 @@ class Net:
 
 
 def resnet() -> onnx.ModelProto:
-    """Residual, depthwise and grouped convolutions, a squeeze-and-excite gate, pooling, a linear layer."""
+    """Return residual, depthwise and grouped convolutions, a squeeze-and-excite gate, pooling, a linear layer."""
     net = Net()
     x = net.add("MaxPool", net.conv(INPUT, 3, 8, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     x = net.block(net.block(x, 8, 8), 8, 16, 2)
@@ -86,7 +86,7 @@ def resnet() -> onnx.ModelProto:
 
 
 def shared(proto: onnx.ModelProto) -> ir.Model:
-    """As the ONNX frontend hands it over."""
+    """Return the model as the ONNX frontend reads it."""
     model = ir.from_proto(proto)
     infer_facts(model)
     return model
@@ -111,7 +111,7 @@ def image(batch: int, *shape: int) -> np.ndarray:
 
 
 def close(got: np.ndarray, want: np.ndarray) -> None:
-    """Equal to some float32 roundings of the largest number."""
+    """Assert equality up to a few float32 roundings of the largest number."""
     assert got.dtype == want.dtype
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * np.abs(want).max())

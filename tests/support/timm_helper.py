@@ -23,7 +23,7 @@ NETWORKS = (
     "regnetx_002",
 )
 
-# What the compiled part of torchvision registers; a build for CUDA does not load beside a PyTorch for the CPU alone.
+# Operators of torchvision's compiled part; a CUDA build does not load with a CPU-only PyTorch.
 _TORCHVISION_OPS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -34,7 +34,7 @@ _TORCHVISION_OPS = (
 def declare_torchvision_operators() -> None:
     """Declare the operators that `import torchvision` looks up, unless its compiled part loads and registers them.
 
-    An operator that is registered twice ends the process.
+    Registering an operator twice ends the process.
     """
     if _loads_compiled_part():
         return
@@ -48,7 +48,7 @@ _kept: list[torch.library.Library] = []
 
 
 def _loads_compiled_part() -> bool:
-    """Load the compiled part of torchvision; return False where it is missing or made for another PyTorch."""
+    """Load the compiled part of torchvision; return False if it is missing or built for another PyTorch."""
     found = find_spec("torchvision")
     if found is None or found.origin is None:
         return False
@@ -62,11 +62,11 @@ def _loads_compiled_part() -> bool:
 
 
 def create(name: str, size: int | None = None) -> nn.Module:
-    """A network of timm in eval mode, for images [N, 3, size, size]; the same weights every time.
+    """Return a network of timm in eval mode, for images [N, 3, size, size], with the same weights every time.
 
-    One pass in train mode sets the statistics of its batch norms: without it, activations of random networks grow or
-    shrink until the output no longer depends on the input. Parameters that start at zero (layer scale, the last norm
-    of a residual branch) become small random numbers, or whole branches would not count.
+    One pass in train mode sets the statistics of its batch norms. Without it, activations of random networks grow or
+    shrink until the output no longer depends on the input. Parameters that start at zero (layer scale, the last norm of
+    a residual branch) become small random numbers, so that every branch counts.
     """
     declare_torchvision_operators()
     with warnings.catch_warnings():
@@ -77,13 +77,13 @@ def create(name: str, size: int | None = None) -> nn.Module:
         module = timm.create_model(name, pretrained=False)
     size = size or module.default_cfg["input_size"][-1]
     generator = torch.Generator().manual_seed(2)
-    # The distributions that `convert verify` draws from: far from its statistics, a random network amplifies rounding.
+    # The distributions that `convert verify` samples. A random network amplifies rounding on other inputs.
     normal, uniform = (f(4, 3, size, size, generator=generator) for f in (torch.randn, torch.rand))
     return calibrated(module, torch.cat([normal, uniform]))
 
 
 def calibrated(module: nn.Module, images: torch.Tensor) -> nn.Module:
-    """`module` in eval mode, with batch statistics from `images` and no parameter that is zero throughout."""
+    """Return `module` in eval mode, with batch statistics from `images` and no parameter that is all zero."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in module.parameters():

@@ -1,4 +1,4 @@
-"""What tests of TorchScript share: scripting, converting, and comparing TorchScript with onnxruntime."""
+"""Helpers of the TorchScript tests: script, convert, and compare TorchScript with onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from convert.frontends.pytorch.inputs.output_names import named_outputs
 from convert.frontends.pytorch.torchscript.lower import lower
 from torch import nn
 
-from convert.options import Options, parse_input
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options, parse_input
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
-torch.manual_seed(0)  # also for what tests make when they are collected
+torch.manual_seed(0)  # modules that are made during collection need this too
 
 
 def scripted(thing: Any) -> Any:
-    """`thing` scripted, saved and loaded again: what a reader of files gets."""
+    """Script, save and load `thing`, as a frontend gets it from a file."""
     module = torch.jit.script(thing.eval() if isinstance(thing, nn.Module) else thing)
     if not isinstance(thing, nn.Module):
         return module
@@ -48,7 +48,7 @@ def session(model: ir.Model) -> onnxruntime.InferenceSession:
 
 
 def agree(module: Any, model: ir.Model, *calls: tuple[Any, ...]) -> None:
-    """Names, dtypes, shapes and values of the outputs are those of the program, for each call."""
+    """Assert that names, dtypes, shapes and values of the outputs are those of the program, for each call."""
     run = session(model)
     names = [i.name for i in run.get_inputs()]
     for call in calls:

@@ -1,4 +1,4 @@
-"""Switches the checks of what archives of PyTorch and graphs of TensorFlow hold off, so that the sandbox is alone."""
+"""Switch off the checks of PyTorch archives' and TensorFlow graphs' content, so that only the sandbox protects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def switch_checks_off() -> None:
-    """In this process and what is forked from it: the layout of archives, the code in them, the list of operators."""
+    """Switch off the checks of archive layouts, of code in archives and of operators, in this process and its forks."""
     from convert.frontends.pytorch.files import loader, pt2_archive
     from convert.frontends.tensorflow import walker
     from convert.frontends.tensorflow.graph import control_flow_v1
@@ -15,7 +15,7 @@ def switch_checks_off() -> None:
     from convert.files import archives, sniff
 
     def passed(*given: Any, **named: Any) -> None:
-        """Looks at nothing."""
+        """Replace a check that then accepts everything."""
 
     for module, name in (
         (archives, "check_archive"),
@@ -30,4 +30,4 @@ def switch_checks_off() -> None:
         if not callable(getattr(module, name)):
             raise TypeError(f"{module.__name__}.{name} is no check")
         setattr(module, name, passed)
-    pt2_archive._COMPILED = "\0"  # no entry is called so
+    pt2_archive._COMPILED = "\0"  # a pattern that matches no entry

@@ -1,4 +1,4 @@
-"""Where a package names private parts of PyTorch: by the syntax of its modules, and nothing is run."""
+"""Find the private parts of PyTorch that a package names, from the syntax of its modules, without running them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ASKING = {"getattr", "hasattr", "setattr", "delattr", "object"}
-"""Functions that are given the name of an attribute as a text; the last is that of mock.patch."""
+"""Functions that take the name of an attribute as text; the last is mock.patch's."""
 _PRIVATE = re.compile(r"_[A-Za-z]\w*")
 _PRIVATE_MODULE = re.compile(r"torch(\.\w+)*\._[a-zA-Z]\w*(\.\w+)*|torch\.fx\.experimental(\.\w+)*")
 
@@ -46,7 +46,7 @@ def _named(node: ast.AST, own: frozenset[str]) -> Iterator[str]:
                     yield f"{module}.{name.name}"
         case ast.Attribute(value=value, attr=attr) if _PRIVATE.fullmatch(attr):
             dotted = _dotted(node)
-            operator = dotted.startswith("torch.ops.") and dotted.count(".") == 3  # of ATen, called so in files
+            operator = dotted.startswith("torch.ops.") and dotted.count(".") == 3  # an ATen operator
             if not operator and (dotted.startswith("torch.") or (attr not in own and not _is_self(value))):
                 yield dotted
         case ast.Attribute() if _dotted(node) == "torch.fx.experimental":

@@ -17,26 +17,26 @@ from pathlib import Path
 
 import pytest
 
-from convert.runners.fork_client import ADDRESS
-from convert.runners.marks import MARK, new_mark
+from convert.processes.fork_client import ADDRESS
+from convert.processes.marks import MARK, new_mark
 
 ROOMS = [("onnx", "torchscript", "savedmodel"), ("onnx", "tf")]
-"""Kinds to read and formats to write whose rooms are imported."""
+"""Kinds to read and formats to write; their packages are imported in the warm process."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Several workers share one warm process, which comes up while they collect."""
+    """Start one warm process, shared by the workers, while they collect tests."""
     several = len(getattr(config.option, "tx", None) or []) > 1
     if not several or hasattr(config, "workerinput") or config.getoption("markexpr") == "core":
         return
     folder = tempfile.TemporaryDirectory(prefix="convert-tests-")
     place = str(Path(folder.name) / "warm")
     process = subprocess.Popen(
-        [sys.executable, "-m", "convert.runners.fork_server", place, str(os.getpid()), json.dumps([ROOMS])],
+        [sys.executable, "-m", "convert.processes.fork_server", place, str(os.getpid()), json.dumps([ROOMS])],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # One thread: OpenBLAS starts its own when it is loaded. Forks have what is set here as well.
+        # One thread, because OpenBLAS starts threads when it is loaded. Forks inherit these settings.
         env={**os.environ, MARK: new_mark(), "OPENBLAS_NUM_THREADS": "1"},
         start_new_session=True,
     )
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def new_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children of this test are interpreters of their own: it is about them, or sets what they read at their start."""
+    """Start child processes as new interpreters, for tests of them, or of variables that they read at the start."""
     monkeypatch.delenv(ADDRESS, raising=False)
-    monkeypatch.setattr("convert.runners.program_server.server_address", lambda runner: "")
-    monkeypatch.setattr("convert.runners.program_server.start_server", lambda *given: None)
+    monkeypatch.setattr("convert.processes.program_server.server_address", lambda runner: "")
+    monkeypatch.setattr("convert.processes.program_server.start_server", lambda *given: None)
