@@ -47,34 +47,21 @@ class RunOutputs:
     """
 
 
-def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
-    """Return the outputs without those on the feed at this index."""
-    count = len(runs.target)
+def runs_on(runs: RunOutputs, places: Sequence[int]) -> RunOutputs:
+    """Return the outputs on the feeds at these indices, which are in order."""
 
-    def rest(outputs: Outputs) -> Outputs:
-        return [*outputs[:at], *outputs[at + 1 :]]
+    def kept(outputs: Outputs) -> Outputs:
+        return [outputs[place] for place in places if place < len(outputs)]
 
-    source = {p: o if isinstance(o, Unsupported) else rest(o) for p, o in runs.source.items()}
-    graph = runs.graph_float64
-    others = {way: rest(o) for way, o in runs.others.items()}
     return replace(
         runs,
-        source=source,
-        target=rest(runs.target),
-        graph_float64=graph if isinstance(graph, Unsupported) else rest(graph),
-        others=others,
-        stand_ins=runs.stand_ins - (at >= count - runs.stand_ins),
+        source={p: o if isinstance(o, Unsupported) else kept(o) for p, o in runs.source.items()},
+        target=kept(runs.target),
+        graph_float64=runs.graph_float64 if isinstance(runs.graph_float64, Unsupported) else kept(runs.graph_float64),
+        narrowed=None if runs.narrowed is None else runs.narrowed.on(places),
+        others={way: kept(o) for way, o in runs.others.items()},
+        stand_ins=sum(place >= len(runs.target) - runs.stand_ins for place in places),
     )
-
-
-def first_runs(runs: RunOutputs, count: int) -> RunOutputs:
-    """Return the outputs on the first `count` feeds."""
-    source = {p: o if isinstance(o, Unsupported) else o[:count] for p, o in runs.source.items()}
-    exact = runs.graph_float64
-    narrowed = None if runs.narrowed is None else runs.narrowed.first(count)
-    kept = exact if isinstance(exact, Unsupported) else exact[:count]
-    stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))
-    return RunOutputs(source, runs.target[:count], kept, narrowed, stand_ins=stand_ins, placed=runs.placed)
 
 
 def outputs_of(found: Outputs | Unsupported) -> Outputs:

@@ -32,7 +32,7 @@ from convert.parity.compare.outputs import (
 )
 from convert.parity.compare.randomness import judge_random, random_outputs
 from convert.parity.compare.spread import spread_of
-from convert.parity.evidence import RunOutputs, first_runs, outputs_of, reference_outputs
+from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, runs_on
 from convert.parity.explain.picks import picking_node, picks_explained, worst_elements
 from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Explained, is_of_steps
 from convert.parity.inputs.feeds import Feed
@@ -300,7 +300,7 @@ def _judge_other_ways(
     runs, rows, failed = evidence.runs, list(rows), any(row.status == FAIL for row in rows)
     guilty = "backend" if _has_twin(runs) else ""
     for way, outputs in runs.others.items():
-        part = replace(evidence, runs=first_runs(replace(runs, target=outputs, others={}), len(outputs)))
+        part = replace(evidence, runs=runs_on(replace(runs, target=outputs, others={}), range(len(outputs))))
         wrong = False
         for position, row in enumerate(rows):
             if row.name in random:

@@ -73,10 +73,9 @@ class NarrowedOutputs:
     rounded: Outputs
     stored: Outputs | None = None
 
-    def first(self, count: int) -> NarrowedOutputs:
-        """Return the outputs for the first feeds."""
-        stored = None if self.stored is None else self.stored[:count]
-        return NarrowedOutputs(self.exact[:count], self.rounded[:count], stored)
+    def on(self, places: Sequence[int]) -> NarrowedOutputs:
+        """Return the outputs for the feeds at these indices."""
+        return NarrowedOutputs(*(None if o is None else [o[i] for i in places] for o in vars(self).values()))
 
 
 def as_stored(model: ir.Model) -> ir.Model:

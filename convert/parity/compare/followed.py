@@ -27,7 +27,7 @@ from convert.parity.compare.outputs import (
     typical_error,
 )
 from convert.parity.compare.randomness import random_outputs
-from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, without_feed
+from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, runs_on
 from convert.parity.inputs.cost import is_small
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
@@ -129,8 +129,5 @@ def take_followed(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], 
     """Return feeds and runs without the followed sets, and the followed sets."""
     places, single = list(runs.followed), outputs_of(runs.source["float32"])
     apart = FollowedSets([feeds[i] for i in places], [single[i] for i in places], [runs.target[i] for i in places])
-    rest = replace(runs, followed=())
-    for place in sorted(places, reverse=True):
-        rest = without_feed(rest, place)
-    # The source has no float64 run on edge sets, which come last; none of them is a followed set.
-    return [feed for i, feed in enumerate(feeds) if i not in places], replace(rest, stand_ins=runs.stand_ins), apart
+    rest = [place for place in range(len(feeds)) if place not in places]
+    return [feeds[i] for i in rest], replace(runs_on(runs, rest), followed=()), apart

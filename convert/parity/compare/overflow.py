@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 from convert.graph.tensors import ROUNDOFF, widened_array
 from convert.outcome.notes import Note
 from convert.parity.compare.outputs import FACTOR, distance
-from convert.parity.evidence import RunOutputs, reference_outputs, without_feed
+from convert.parity.evidence import RunOutputs, reference_outputs, runs_on
 from convert.parity.explain.rounding import UNDECIDED
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
@@ -45,9 +45,7 @@ def without_overflow(
         outputs = list(single[place].values()), list(exact[place].values()), target
         if why := _overflow_reason(*outputs) or _vanishing_reason(*outputs, usual):
             found.setdefault(why, []).append(place)
-    over = sorted(place for places in found.values() for place in places)
-    for place in reversed(over):
-        runs = without_feed(runs, place)
+    rest = [place for place in range(len(feeds)) if not any(place in places for places in found.values())]
     notes = [
         Note(
             f"larger numbers are not verified: {why} on {'; '.join(feeds[i].label for i in places)}",
@@ -55,7 +53,7 @@ def without_overflow(
         )
         for why, places in found.items()
     ]
-    return [f for i, f in enumerate(feeds) if i not in over], runs, notes
+    return [feeds[i] for i in rest], runs_on(runs, rest), notes
 
 
 def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray]) -> str:

@@ -13,7 +13,7 @@ from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import widened_array
 from convert.outcome.notes import Note
 from convert.outcome.verdict import FAIL, PASS, Finding
-from convert.parity.evidence import RunOutputs, without_feed
+from convert.parity.evidence import RunOutputs, runs_on
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.special import ROWS, TINY, special_difference
 from convert.runtimes.differences import Difference
@@ -51,7 +51,8 @@ def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], R
     if isinstance(single, Unsupported):
         return list(feeds), runs, None
     special = SpecialRun(feeds[at].label, single[at], None, None, runs.target[at], arrays=feeds[at].arrays)
-    return [feed for feed in feeds if not feed.special], without_feed(runs, at), special
+    rest = [place for place in range(len(feeds)) if place != at]
+    return [feeds[i] for i in rest], runs_on(runs, rest), special
 
 
 def is_float64_needed(run: SpecialRun, graph: ir.Model) -> bool:

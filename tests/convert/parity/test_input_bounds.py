@@ -15,7 +15,7 @@ from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
 from convert.outcome.verdict import FAIL, PASS, Element, OutputVerdict, Verdict
 from convert.parity.compare.special_verdict import operators_behind
-from convert.parity.evidence import RunOutputs, first_runs
+from convert.parity.evidence import RunOutputs, runs_on
 from convert.parity.inputs import size_guards, size_search
 from convert.parity.inputs.feeds import (
     GIVEN,
@@ -110,7 +110,7 @@ def test_first_runs_have_stand_ins_of_their_own() -> None:
     outputs = [{"y": np.full(2, float(i))} for i in range(4)]
     for count, left in ((4, 2), (3, 1), (2, 0), (1, 0)):
         runs = RunOutputs({"float32": outputs, "float64": NO}, outputs, outputs, stand_ins=2)
-        found = first_runs(runs, count)
+        found = runs_on(runs, range(count))
         assert (found.stand_ins, len(found.target), len(found.source["float32"])) == (left, count, count)  # type: ignore[arg-type]
         assert found.source["float64"] is NO
 

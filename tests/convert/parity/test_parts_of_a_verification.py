@@ -17,7 +17,7 @@ from convert.parity import verify as room
 from convert.parity.compare import distribution
 from convert.parity.compare.distribution import BOUND, FALSE_ALARMS, hold_draws
 from convert.parity.compare.special_verdict import _with_denormals, _with_nan, take_special
-from convert.parity.evidence import RunOutputs, first_runs
+from convert.parity.evidence import RunOutputs, runs_on
 from convert.parity.inputs import cost
 from convert.parity.inputs.feeds import Feed, _implied_bound, implied_limits
 from convert.parity.inputs.size_search import _probe
@@ -50,12 +50,12 @@ def test_runs_on_the_first_inputs(stand_ins: int, count: int, left: int) -> None
     """The graph replaces the source's float64 run on the last inputs."""
     narrowed = NarrowedOutputs(DOUBLE, SINGLE)
     runs = RunOutputs({"float32": SINGLE, "float64": NONE}, SINGLE, DOUBLE, narrowed, stand_ins=stand_ins)
-    found = first_runs(runs, count)
+    found = runs_on(runs, range(count))
     assert found.stand_ins == left
     assert found.source == {"float32": SINGLE[:count], "float64": NONE}
     assert (found.target, found.graph_float64) == (SINGLE[:count], DOUBLE[:count])
     assert found.narrowed == NarrowedOutputs(DOUBLE[:count], SINGLE[:count])
-    bare = first_runs(replace(runs, graph_float64=NONE, narrowed=None), count)
+    bare = runs_on(replace(runs, graph_float64=NONE, narrowed=None), range(count))
     assert (bare.graph_float64, bare.narrowed) == (NONE, None)
 
 

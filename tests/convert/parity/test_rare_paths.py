@@ -17,7 +17,7 @@ from convert.outcome.report import Report, Tensor
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Element, OutputVerdict, Verdict
 from convert.parity.compare.outputs import _count_wrong, float64_error
 from convert.parity.compare.randomness import describe_repeats, judge_random, random_outputs
-from convert.parity.evidence import RunOutputs, without_feed
+from convert.parity.evidence import RunOutputs, runs_on
 from convert.parity.generation import encoders as encoder_generation
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.inputs import size_search
@@ -70,9 +70,9 @@ def test_a_set_that_is_left_out_may_be_one_of_the_stand_ins(at: int, stand_ins: 
     outputs = [{"y": np.full(1, n)} for n in range(3)]
     runs = RunOutputs({"float32": outputs, "float64": Unsupported("no")}, outputs, outputs, stand_ins=2,
                       others={"two": outputs, "one": outputs[:1]})  # fmt: skip
-    found = without_feed(runs, at)
-    assert found.stand_ins == stand_ins
     left = [n for n in range(3) if n != at]
+    found = runs_on(runs, left)
+    assert found.stand_ins == stand_ins
     for each in (found.source["float32"], found.target, found.graph_float64, found.others["two"]):
         assert [int(o["y"][0]) for o in each] == left  # type: ignore[union-attr, index]
     assert len(found.others["one"]) == (0 if at == 0 else 1)
