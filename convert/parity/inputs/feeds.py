@@ -129,19 +129,11 @@ def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
     Returns None if `generate_feeds` covers these sizes. The source may reject the feed, because a reader gives 1 for
     dims whose minimum it does not know.
     """
-    bounds, guards = size_facts(model)
-    free = free_dims(model)
-    sizes = fit_sizes({name: _least_size(bounds.get(name)) for name in free}, guards, bounds)
-    usual = list(feed_sizes(model, 3))
-    if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken_guards(guards, sizes):
+    free, usual = free_dims(model), list(feed_sizes(model, 3))
+    sizes = possible_sizes(model, dict.fromkeys(free, 0))
+    if sizes is None or all(any(tried[name] <= sizes[name] for tried in usual) for name in free):
         return None
-    return replace(sized_feed(model, seed, complete_sizes(model, sizes)), edge=True)
-
-
-def _least_size(bounds: Sequence[int | None] | None) -> int:
-    """Return the lower bound, 0 included; 1 if none is known."""
-    low = bounds[0] if bounds else None
-    return 1 if low is None else low
+    return replace(sized_feed(model, seed, sizes), edge=True)
 
 
 def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | None:
@@ -149,12 +141,8 @@ def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | N
 
     If the leading dims may have `ROWS` rows, there is one row of each kind. denormals: whether to include denormals.
     """
-    bounds, guards = size_facts(model)
     sizes = next(iter(feed_sizes(model, 1)))
-    free = free_dims(model)
-    wanted = {n: min(ROWS, (bounds.get(n) or [1, None])[1] or ROWS) if free[n] else sizes[n] for n in free}
-    wanted = fit_sizes(wanted, guards, bounds)
-    dims = sizes if broken_guards(guards, wanted) else complete_sizes(model, wanted)
+    dims = possible_sizes(model, {n: ROWS if leading else sizes[n] for n, leading in free_dims(model).items()}) or sizes
     plain = sized_feed(model, seed, dims).arrays
     arrays = {
         str(v.name): special_array(v, plain[str(v.name)], bool(implied_limits(v)), denormals)
@@ -217,6 +205,20 @@ def free_dims(model: ir.Model) -> dict[str, bool]:
 def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes together with the dims that depend on them, such as "2*height"."""
     return {**sizes, **{name: size_said(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
+
+
+def possible_sizes(model: ir.Model, wanted: Mapping[str, int]) -> dict[str, int] | None:
+    """Return sizes of all dynamic dims, of which the free ones are as near to `wanted` as bounds and guards allow.
+
+    The smallest size without a known bound is 1. The result is None if no sizes meet the guards.
+    """
+    bounds, guards = size_facts(model)
+    within = {}
+    for name, size in wanted.items():
+        low, high = (bounds.get(name) or [None, None])[:2]
+        within[name] = max(1 if low is None else low, size if high is None else min(size, high))
+    sizes = fit_sizes(within, guards, bounds)
+    return None if broken_guards(guards, sizes) else complete_sizes(model, sizes)
 
 
 def unlike_steps(model: ir.Model) -> dict[str, int]:

@@ -18,14 +18,12 @@ from convert.parity.inputs.boundary_values import COUNTERPART_KEY
 from convert.parity.inputs.feeds import (
     RANK,
     Feed,
-    complete_sizes,
     fed_shape,
     feed_sizes,
     free_dims,
-    size_facts,
+    possible_sizes,
     sized_feed,
 )
-from convert.parity.inputs.size_guards import broken_guards, fit_sizes
 
 _LEAST, _MOST = 3, 2048
 """Range of integers that may be a length."""
@@ -65,17 +63,13 @@ def long_feeds(model: ir.Model, seed: int) -> list[Feed]:
 
 def _long_feed(model: ir.Model, seed: int, dims: Sequence[str], lengths: Sequence[int]) -> Feed | None:
     """Return a set in which `dims` have the first possible of `lengths`, and others their smallest size, or None."""
-    free, (bounds, guards), usual = free_dims(model), size_facts(model), list(feed_sizes(model, 3))
-    least = {n: (bounds.get(n) or [1, None])[0] or 1 for n in free}
+    free, usual = free_dims(model), list(feed_sizes(model, 3))
     for length in lengths if dims else ():
-        wanted = {n: length if n in dims else least[n] for n in free}
-        most = {n: (bounds.get(n) or [1, None])[1] for n in free}
-        within = {n: size if (high := most[n]) is None else min(size, high) for n, size in wanted.items()}
-        sizes = fit_sizes(within, guards, bounds)
-        if broken_guards(guards, sizes) or all(any(u[n] >= sizes[n] for u in usual) for n in dims):
+        sizes = possible_sizes(model, {n: length if n in dims else 1 for n in free})
+        if sizes is None or all(any(u[n] >= sizes[n] for u in usual) for n in dims):
             continue
-        if _cost(model, whole := complete_sizes(model, sizes)) <= _PRODUCTS:
-            return replace(sized_feed(model, seed, whole), edge=True, uneven=True)
+        if _cost(model, sizes) <= _PRODUCTS:
+            return replace(sized_feed(model, seed, sizes), edge=True, uneven=True)
     return None
 
 

@@ -7,7 +7,7 @@ models get such numbers in some rows of the usual sets, where they cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -20,15 +20,17 @@ from convert.parity.inputs.cost import is_cheap, is_large, is_small
 from convert.parity.inputs.feeds import (
     RANK,
     Feed,
-    complete_sizes,
     feed_sizes,
     free_dims,
     implied_limits,
+    possible_sizes,
     size_facts,
     sized_feed,
     unlike_steps,
 )
-from convert.parity.inputs.size_guards import broken_guards, fit_sizes
+
+Change = Callable[[np.ndarray], np.ndarray]
+"""Returns an array with other numbers, or the same array if it has none to change."""
 
 LARGE, FAR = 16, 2048
 """Factors for the numbers of some rows, and of a set: half of the numbers are then above 10 and 1,000."""
@@ -65,8 +67,11 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
             continue
         feed = sized_feed(model, seed, sizes)
         if is_small(model, feed) and ((rows, long) == _SIZES[-1] or is_cheap(model, feed)):
-            large_rows = floating and large
-            return _with_large_rows(feed, _places(model)) if large_rows else replace(feed, edge=True, uneven=True)
+            feed = replace(feed, edge=True, uneven=True)
+            if not (floating and large):
+                return feed
+            arrays = _changed(feed.arrays, _places(model), _scaled_rows) or feed.arrays
+            return replace(feed, label=f"{feed.label}, the last rows {LARGE} times as large", arrays=arrays)
     return None
 
 
@@ -77,17 +82,11 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
     Return None without floating inputs, and for models that are not small, that quantize, or that have inputs of
     unknown rank.
     """
-    if RANK in free_dims(model) or quantizes(model) or is_large(model):
-        return None
-    feed, kept = sized_feed(model, seed, list(feed_sizes(model, 2))[1]), _places(model)
-    arrays = {name: array if name in kept else _times(array, FAR) for name, array in feed.arrays.items()}
-    if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
-        return None
-    label = f"{feed.label}, {FAR} times as large"
-    channels = {n: a if n in kept else _with_channel(a) for n, a in arrays.items()}
-    if any(channels[name] is not array for name, array in arrays.items()):
-        label, arrays = f"{label}, the first channel {CHANNEL} times more", channels
-    return replace(feed, label=label, arrays=arrays, edge=True, uneven=True)
+    feed, kept = _beyond(model, seed, 1, lambda array: _times(array, FAR), f"{FAR} times as large"), _places(model)
+    channels = None if feed is None else _changed(feed.arrays, kept, _with_channel)
+    if feed is None or channels is None:
+        return feed
+    return replace(feed, label=f"{feed.label}, the first channel {CHANNEL} times more", arrays=channels)
 
 
 def _with_channel(array: np.ndarray) -> np.ndarray:
@@ -105,13 +104,27 @@ def offset_feed(model: ir.Model, seed: int) -> Feed | None:
     Return None without floating inputs, and for models that are not small, that quantize, or that have inputs of
     unknown rank.
     """
+    return _beyond(model, seed, 0, lambda array: _shifted(array, OFFSET), f"{OFFSET} added")
+
+
+def _beyond(model: ir.Model, seed: int, index: int, change: Change, what: str) -> Feed | None:
+    """Return a small feed of the usual sizes at `index` with changed floating numbers; what: the change, in the label.
+
+    The result is None as in `far_feed`.
+    """
     if RANK in free_dims(model) or quantizes(model) or is_large(model):
         return None
-    feed, kept = sized_feed(model, seed, next(iter(feed_sizes(model, 1)))), _places(model)
-    arrays = {name: array if name in kept else _shifted(array, OFFSET) for name, array in feed.arrays.items()}
-    if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
+    feed = sized_feed(model, seed, list(feed_sizes(model, index + 1))[index])
+    arrays = _changed(feed.arrays, _places(model), change)
+    if arrays is None or not is_small(model, feed):
         return None
-    return replace(feed, label=f"{feed.label}, {OFFSET} added", arrays=arrays, edge=True, uneven=True)
+    return replace(feed, label=f"{feed.label}, {what}", arrays=arrays, edge=True, uneven=True)
+
+
+def _changed(arrays: Mapping[str, np.ndarray], kept: Set[str], change: Change) -> dict[str, np.ndarray] | None:
+    """Return the arrays after `change`, except for those named in `kept`; None if none is changed."""
+    found = {name: array if name in kept else change(array) for name, array in arrays.items()}
+    return None if all(found[name] is array for name, array in arrays.items()) else found
 
 
 def longest_feed(model: ir.Model, seed: int) -> Feed | None:
@@ -121,7 +134,6 @@ def longest_feed(model: ir.Model, seed: int) -> Feed | None:
     Return None for models that are not small, without such a table, if another feed is as long, or if the graph
     quantizes. The source may reject the feed, e.g. if positions begin at 2.
     """
-    bounds, guards = size_facts(model)
     free = free_dims(model)
     inner = [name for name, leading in free.items() if not leading]
     tables = [n for n in _rows_taken_by_place(model) if _SIZES[0][1] < n <= _LONGEST_TABLE]
@@ -129,10 +141,8 @@ def longest_feed(model: ir.Model, seed: int) -> Feed | None:
         return None
     usual = list(feed_sizes(model, 2))[1]
     for rows in sorted(tables, reverse=True):
-        most = {name: (bounds.get(name) or [1, None])[1] or rows for name in inner}
-        sizes = fit_sizes({n: min(rows, most[n]) if n in inner else usual[n] for n in free}, guards, bounds)
-        if not broken_guards(guards, sizes):
-            feed = sized_feed(model, seed, complete_sizes(model, sizes))
+        if sizes := possible_sizes(model, {n: rows if n in inner else usual[n] for n in free}):
+            feed = sized_feed(model, seed, sizes)
             cheap = is_small(model, feed) and is_cheap(model, feed)
             return replace(feed, edge=True, uneven=True) if cheap else None
     return None
@@ -182,18 +192,16 @@ def _unusual(model: ir.Model, feed: Feed, large: bool, whole: Sequence[str]) -> 
     feed = replace(feed, label=f"{feed.label}, the last row negative", arrays=arrays)
     if not large or quantizes(model) or is_small(model, feed):
         return feed
-    scaled = {n: a if n in kept else _with_row(a, -2, lambda row: _times(row, LARGE)) for n, a in arrays.items()}
-    if all(scaled[name] is array for name, array in arrays.items()):
+    scaled = _changed(arrays, kept, lambda array: _with_row(array, -2, lambda row: _times(row, LARGE)))
+    if scaled is None:
         return feed
-    shifted = {
-        n: a if n in kept else _with_row(a, -3, lambda row: _shifted(row, ROW_OFFSET)) for n, a in scaled.items()
-    }
-    more = "" if all(shifted[n] is a for n, a in scaled.items()) else f", {ROW_OFFSET} added to the one before that"
+    shifted = _changed(scaled, kept, lambda array: _with_row(array, -3, lambda row: _shifted(row, ROW_OFFSET)))
+    more = f", {ROW_OFFSET} added to the one before that" if shifted else ""
     label = f"{feed.label}, that before it {LARGE} times as large{more}"
-    return replace(feed, label=label, arrays=shifted, uneven=True)
+    return replace(feed, label=label, arrays=shifted or scaled, uneven=True)
 
 
-def _with_row(array: np.ndarray, place: int, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def _with_row(array: np.ndarray, place: int, change: Change) -> np.ndarray:
     """Return the array with the row at `place` along the first axis changed; a single row counts as the last."""
     rows = len(array) if array.ndim else 1
     if not _is_real(array) or rows < -place:
@@ -232,25 +240,13 @@ def _longest(model: ir.Model) -> int:
 
 def _uneven_sizes(model: ir.Model, rows: int, long: int, alike: bool) -> dict[str, int] | None:
     """Return sizes of the dynamic dims within their bounds; None if no sizes meet the guards."""
-    bounds, guards = size_facts(model)
-    free, first, steps = free_dims(model), next(iter(feed_sizes(model, 1))), unlike_steps(model)
+    first, steps = next(iter(feed_sizes(model, 1))), unlike_steps(model)
     wanted = {}
-    for name, leading in free.items():
+    for name, leading in free_dims(model).items():
         step = steps.get(name, 0)
         size = (rows if leading else first[name] + 3) + (0 if alike else step)
-        if not leading and (alike or not step):
-            size = max(size, long)
-        low, high = (bounds.get(name) or [None, None])[:2]
-        wanted[name] = max(low or 0, size if high is None else min(size, high))
-    sizes = fit_sizes(wanted, guards, bounds)
-    return None if broken_guards(guards, sizes) else complete_sizes(model, sizes)
-
-
-def _with_large_rows(feed: Feed, kept: Set[str]) -> Feed:
-    arrays = {name: array if name in kept else _scaled_rows(array) for name, array in feed.arrays.items()}
-    return replace(
-        feed, label=f"{feed.label}, the last rows {LARGE} times as large", arrays=arrays, edge=True, uneven=True
-    )
+        wanted[name] = max(size, long) if not leading and (alike or not step) else size
+    return possible_sizes(model, wanted)
 
 
 def _scaled_rows(array: np.ndarray) -> np.ndarray:

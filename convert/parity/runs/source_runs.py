@@ -15,12 +15,10 @@ from convert.parity.inputs.feeds import (
     Feed,
     Spans,
     closer_spans,
-    complete_sizes,
     feed_sizes,
     free_dims,
-    size_facts,
+    possible_sizes,
 )
-from convert.parity.inputs.size_guards import broken_guards, fit_sizes
 from convert.parity.inputs.size_search import OTHER_INPUTS, describe_search, search_sizes
 from convert.parity.method import VerifyMethod
 from convert.request.options import Options
@@ -149,15 +147,13 @@ def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, lis
 
     Returns None if outputs stay empty, if the inputs become too large, or if the source rejects these sizes.
     """
-    free, (bounds, guards) = free_dims(graph), size_facts(graph)
+    free = free_dims(graph)
     for factor in _LONGER:
         sizes = []
         for usual in feed_sizes(graph, 3, alike=True):
             wanted = {n: usual[n] * (1 if leading else factor) for n, leading in free.items()}
-            most = {n: (bounds.get(n) or [None, None])[1] for n in free}
-            fitted = fit_sizes({n: min(size, most[n] or size) for n, size in wanted.items()}, guards, bounds)
-            if not broken_guards(guards, fitted):
-                sizes.append(complete_sizes(graph, fitted))
+            if fitted := possible_sizes(graph, wanted):
+                sizes.append(fitted)
         feeds = draw(sizes, {}) if sizes else []
         if not feeds or sum(a.size for feed in feeds for a in feed.arrays.values()) > _MOST_ELEMENTS:
             return None

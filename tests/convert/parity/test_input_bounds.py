@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.graph import Graph
-from convert.graph.metadata import RANGE_KEY
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.outcome.verdict import FAIL, PASS, Element, OutputVerdict, Verdict
 from convert.parity.compare.special_verdict import operators_behind
 from convert.parity.evidence import RunOutputs, runs_on
@@ -21,10 +22,10 @@ from convert.parity.inputs.feeds import (
     GIVEN,
     Feed,
     _implied_bound,
-    _least_size,
     closer_spans,
     fed_shape,
     inputs_from_samples,
+    possible_sizes,
     sized_feed,
     special_feed,
 )
@@ -157,8 +158,17 @@ def test_sets_of_inputs_are_named_by_the_last_at() -> None:
     assert [list(f) for f in found] == [["a", "b@c", "@1", 0], ["a", "b@c"]]
 
 
-def test_least_sizes() -> None:
-    assert [_least_size(b) for b in (None, [], [None, 3], [0, 3], [2, None])] == [1, 1, 1, 0, 2]
+@pytest.mark.parametrize(
+    ("bounds", "wanted", "size"),
+    [(None, 0, 1), ([None, 3], 0, 1), ([0, 3], 0, 0), ([2, None], 0, 2), ([0, 3], 5, 3), ([2, None], 5, 6)],
+)
+def test_sizes_stay_within_bounds_and_meet_guards(bounds: list[int | None] | None, wanted: int, size: int) -> None:
+    sized = model("n", 3)
+    sized.metadata_props[DIMS_KEY] = json.dumps({} if bounds is None else {"n": bounds})
+    sized.metadata_props[GUARDS_KEY] = json.dumps(["n != 5"])
+    assert possible_sizes(sized, {"n": wanted}) == {"n": size}
+    sized.metadata_props[GUARDS_KEY] = json.dumps(["n % 2 == 3"])
+    assert possible_sizes(sized, {"n": wanted}) is None
 
 
 def test_inputs_of_unknown_rank_have_the_last_dims() -> None:
@@ -227,10 +237,6 @@ def test_integers_near_by_for_inputs_without_a_range() -> None:
 
 @pytest.mark.parametrize(("most", "rows"), [(None, 4), (9, 4), (3, 3), (1, 1)])
 def test_special_values_have_a_row_for_each_kind(most: int | None, rows: int) -> None:
-    import json
-
-    from convert.graph.metadata import DIMS_KEY
-
     made = model("n", "m")
     made.metadata_props[DIMS_KEY] = json.dumps({"n": [1, most]})
     found = special_feed(made, 3)
