@@ -7,6 +7,8 @@ processes is the cost of the verification. The runs alone are measured in a proc
 runtime of the target: it loads the model and runs it once on every set of inputs that the verification compared
 (`--save-inputs`), with the command's own variables for threads.
 
+`runs` counts the runs of a model on one set of inputs, in the source, the target and the shared graph.
+
 The target is the cost of both runs plus one second; the last column is the cost divided by that. `float64` is the time
 of the source in float64 divided by its time in float32, both loaded and run as the verification does it. The figures
 are medians over the rounds.
@@ -172,6 +174,31 @@ def both_precisions(path: Path, feeds: Path) -> dict[str, float]:
     return seconds
 
 
+def count_runs(path: Path, target: str, out: Path) -> dict[str, int]:
+    """Convert and verify in this process, and return the runs of a model on one set of inputs, by what runs."""
+    from convert import convert
+    from convert.parity import verify
+    from convert.processes import process
+
+    counts = {"source": 0, "target": 0, "graph": 0}
+    start, run_graph = process.RunningChild.__init__, verify.run_all
+
+    def count(who: str, feeds: Any, precisions: Any, deployed: Any = ()) -> None:
+        counts[who] += sum(len(feeds) - (len(deployed) if each == "float64" else 0) for each in precisions)
+
+    def started(child: Any, source: Any, feeds: Any, precisions: Any, *rest: Any) -> None:
+        count("source" if source.path == path else "target", feeds, precisions, rest[-1])
+        start(child, source, feeds, precisions, *rest)
+
+    def run(runner: Any, source: Any, feeds: Any, precisions: Any, *rest: Any) -> Any:
+        count("graph", feeds, precisions)
+        return run_graph(runner, source, feeds, precisions, *rest)
+
+    process.RunningChild.__init__, verify.run_all = started, run  # type: ignore[method-assign, assignment]
+    convert(str(path), target, str(out), force=True)
+    return counts
+
+
 def convert(path: Path, out: Path, *words: str) -> float:
     """Return CPU seconds of the command and its descendants."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -202,15 +229,17 @@ def row(name: str, target: str, rounds: int, folder: Path) -> None:
             sets = found["sets"]
         for precision, seconds in child(__file__, "--precisions", str(source), str(feeds)).items():
             taken[precision].append(seconds)
+    runs = child(__file__, "--count", str(source), target, str(out))
     cost = {what: statistics.median(found) for what, found in taken.items()}
-    verification, runs = cost["verified"] - cost["plain"], cost["source"] + cost["target"]
+    verification, alone = cost["verified"] - cost["plain"], cost["source"] + cost["target"]
     case = f"{name} → {target}, {sets:.0f} sets"
-    record(case, "CPU time of a verification", "s", verification, runs + 1, "the runs alone and a second")
+    record(case, "CPU time of a verification", "s", verification, alone + 1, "the runs alone and a second")
+    record(case, "runs of a model in a verification", "runs", sum(runs.values()), 10, "the limit")
     record(case, "CPU time of the source in float64", "s", cost["float64"], cost["float32"], "in float32")
     print(
         f"{name:<12} {target:<5} {sets:4.0f} {cost['plain']:8.2f} {cost['verified']:9.2f} {verification:8.2f} "
         f"{cost['source']:7.2f} {cost['target']:7.2f} {cost['float64'] / cost['float32']:8.2f} "
-        f"{verification / (runs + 1):7.2f}",
+        f"{verification / (alone + 1):7.2f}   " + " + ".join(f"{number} {who}" for who, number in runs.items()),
         flush=True,
     )
 
@@ -222,6 +251,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--to", nargs="+", choices=SUFFIX, default=["onnx"])
     parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--count", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--precisions", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -229,12 +259,14 @@ def main() -> None:
     if args.make:
         make(args.make[0], Path(args.make[1]))
         print("{}")
+    elif args.count:
+        print(json.dumps(count_runs(Path(args.count[0]), args.count[1], Path(args.count[2]))))
     elif args.alone:
         print(json.dumps(run_alone(Path(args.alone[0]), Path(args.alone[1]))))
     elif args.precisions:
         print(json.dumps(both_precisions(Path(args.precisions[0]), Path(args.precisions[1]))))
     else:
-        columns = ("sets", "plain", "verified", "verifies", "source", "target", "float64", "of both + 1 s")
+        columns = ("sets", "plain", "verified", "verifies", "source", "target", "float64", "of both + 1 s", "runs")
         print(f"{'network':<12} {'to':<5} " + " ".join(columns) + "   (CPU s)")
         with tempfile.TemporaryDirectory() as folder:
             for name in args.models:
