@@ -36,6 +36,7 @@ from convert.outcome.verdict import Divergence
 from convert.parity.inputs import feeds as inputs
 from convert.parity.locate.places import locate, locate_source
 from convert.processes.process import Limits
+from convert.request.naming import Names
 from convert.request.options import Options, parse_input
 
 WIDTH = 256
@@ -100,7 +101,10 @@ def _backend(source: Any, options: Options, blocks: int, folder: Path) -> bool:
     target = api.open_source(folder / "net.onnx")
     user = next(n for n in model.graph.node if tensor.name in n.input)
     wanted = next(n for n in graph.graph if tensor.name in [str(v.name) for v in n.inputs if v is not None])
-    found = _timed(f"backend, {len(graph.graph)} nodes, defect at {user.name}", lambda: locate(graph, target, feed))
+    found = _timed(
+        f"backend, {len(graph.graph)} nodes, defect at {user.name}",
+        lambda: locate(graph, target, feed, Options(), Names()),
+    )
     return isinstance(found, Divergence) and found.node == wanted.name
 
 

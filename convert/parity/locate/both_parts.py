@@ -15,11 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import ConvertError
-from convert.graph.names import restore_ends
-from convert.model_reading import read_model
-from convert.outcome.report import Report
 from convert.parity.inputs.feeds import Feed
-from convert.parity.locate.pairing import departing_steps, steps_of
+from convert.parity.locate.pairing import departing_steps, read_back, steps_of
 from convert.parity.locate.subgraph import Cutter, set_shapes
 from convert.parity.pairing.counterparts import Counterparts
 from convert.passes.clean import lift_constants
@@ -70,8 +67,7 @@ def parts_that_differ(
 ) -> BothParts | str:
     """Return the parts of both sides between the last values that agree and the first that does not, or why not."""
     try:
-        other = read_model(target, options, Report("reduce"))
-        restore_ends(other, ends.inputs, ends.outputs)
+        other = read_back(target, options, ends)
         lift_constants(other)
         ours, theirs = _Side(graph, feed.arrays), _Side(other, feed.arrays)
     except ConvertError as error:

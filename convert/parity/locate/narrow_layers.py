@@ -15,14 +15,12 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError
 from convert.graph import location_of
-from convert.graph.names import restore_ends
 from convert.graph.tensors import holds_floats
 from convert.graph.values import inverse_permutation
-from convert.model_reading import read_model
 from convert.outcome.note_codes import INFO
 from convert.outcome.notes import Note
-from convert.outcome.report import Report
 from convert.outcome.verdict import LayerLoss
+from convert.parity.locate.pairing import read_back
 from convert.parity.locate.profile import TargetValues
 from convert.parity.pairing.counterparts import Counterparts
 from convert.parity.runs.repeats import Moves, transpose_arrays
@@ -64,7 +62,7 @@ def layers_of_narrow(
     arrays: Mapping[str, np.ndarray],
     moves: Moves,
     options: Options,
-    pairs: Counterparts | Names,
+    ends: Counterparts | Names,
 ) -> tuple[list[LayerLoss], list[Note]]:
     """Return the `MOST` layers that lose most, and notes on joined parts that one scale does not fit.
 
@@ -76,7 +74,7 @@ def layers_of_narrow(
     graph = as_stored(graph)
     arrays = _few_rows(graph, arrays)
     try:
-        values = _values(graph, target, arrays, moves, options, pairs)
+        values = _values(graph, target, arrays, moves, options, ends)
     except ConvertError as error:
         return [], [_not_compared(error.sentence)]
     if not values.targets:  # treat it as if its inputs were integers
@@ -104,7 +102,7 @@ def _values(
     arrays: Mapping[str, np.ndarray],
     moves: Moves,
     options: Options,
-    pairs: Counterparts | Names,
+    ends: Counterparts | Names,
 ) -> _Values:
     """Evaluate both graphs. Raises `ConvertError` if that is not possible."""
     from convert.passes.to_float64 import widen_model
@@ -112,14 +110,13 @@ def _values(
     from convert.reference.quantized import is_fused
     from convert.request.stored import FULL
 
-    other = read_model(target, options, Report("layers"))
-    restore_ends(other, pairs.inputs, pairs.outputs)
+    other = read_back(target, options, ends)
     exact = run(widen_model(graph), arrays, every=True)
     theirs = run(other, transpose_arrays(arrays, moves), every=True)
-    ends = {str(v.name) for v in other.graph.outputs}
-    unwritten = {str(v.name) for node in other.graph for v in node.outputs if _is_only_quantized(v)} - ends
+    outputs = {str(v.name) for v in other.graph.outputs}
+    unwritten = {str(v.name) for node in other.graph for v in node.outputs if _is_only_quantized(v)} - outputs
     back = {n: inverse_permutation(p) for n, p in moves.items()}
-    known = transpose_arrays({n: theirs[n] for n in ends if n in theirs}, back)
+    known = transpose_arrays({n: theirs[n] for n in outputs if n in theirs}, back)
     candidates = TargetValues({n: array for n, array in theirs.items() if n not in unwritten})
     found: dict[str, np.ndarray] = {}
     for node in graph.graph:

@@ -9,6 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import location_of
+from convert.graph.names import restore_ends
+from convert.model_reading import read_model
+from convert.outcome.report import Report
+from convert.parity.pairing.counterparts import Counterparts
+from convert.request.naming import Names
+from convert.request.options import Options
+from convert.request.source import Source
 from convert.runtimes.trace import Summary, Trace, TraceStep, summarize
 
 
@@ -23,6 +30,16 @@ def trace_graph(model: ir.Model, feed: Mapping[str, np.ndarray]) -> tuple[Trace,
         if value.const_value is not None and value.const_value.dtype != ir.DataType.STRING and value.name:
             values[value.name] = summarize(value.const_value.numpy())
     return Trace(steps_of(model.graph), values), {str(v.name): found[str(v.name)] for v in model.graph.outputs}
+
+
+def read_back(target: Source, options: Options, ends: Counterparts | Names) -> ir.Model:
+    """Return the shared graph of a target, with the names of the source's inputs and outputs. Raises `ConvertError`.
+
+    ends: the target's names of them.
+    """
+    graph = read_model(target, options, Report("locate"))
+    restore_ends(graph, ends.inputs, ends.outputs)
+    return graph
 
 
 def steps_of(graph: ir.Graph) -> list[TraceStep]:

@@ -16,14 +16,11 @@ import onnx_ir as ir
 from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
-from convert.graph.names import restore_ends
 from convert.graph.tensors import holds_floats
-from convert.model_reading import read_model
-from convert.outcome.report import Report
 from convert.outcome.verdict import Divergence
 from convert.parity.compare.randomness import random_values
 from convert.parity.inputs.feeds import Feed
-from convert.parity.locate.pairing import agreeing_names, departing_steps, steps_of, trace_graph
+from convert.parity.locate.pairing import agreeing_names, departing_steps, read_back, steps_of, trace_graph
 from convert.parity.pairing.counterparts import Counterparts
 from convert.processes.process import Limits
 from convert.processes.trace_run import trace
@@ -41,21 +38,15 @@ _SOURCE_SHARE, _EXACT, _ROUNDED = 1e-3, (3e-9, 1e-6), (2e-6, 1e-3)
 
 
 def locate(
-    graph: ir.Model,
-    target: Source,
-    feed: Feed,
-    options: Options | None = None,
-    pairs: Counterparts | Names | None = None,
+    graph: ir.Model, target: Source, feed: Feed, options: Options, ends: Counterparts | Names
 ) -> Divergence | str:
     """Return the first place where the target computes something else than `graph`, or why it cannot be found.
 
     The target is read back by its own frontend. A node that a backend fused with later ones stands for the group.
-    pairs: the target's names of the graph's inputs and outputs.
+    ends: the target's names of the graph's inputs and outputs.
     """
     try:
-        other = read_model(target, options or Options(), Report("locate"))
-        if pairs is not None:
-            restore_ends(other, pairs.inputs, pairs.outputs)
+        other = read_back(target, options, ends)
         (theirs, their_outputs), (ours, our_outputs) = trace_graph(other, feed.arrays), trace_graph(graph, feed.arrays)
     except ConvertError as error:
         return f"the target cannot be read back to find the place: {error.sentence}"

@@ -12,13 +12,11 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError
 from convert.graph import location_of
-from convert.graph.names import restore_ends
 from convert.graph.tensors import holds_floats
-from convert.model_reading import read_model
-from convert.outcome.report import Report
 from convert.outcome.verdict import Place
 from convert.parity.compare.outputs import FACTOR, ROUNDINGS
 from convert.parity.inputs.feeds import Feed
+from convert.parity.locate.pairing import read_back
 from convert.parity.pairing.counterparts import Counterparts
 from convert.request.naming import Names
 from convert.request.options import Options
@@ -33,29 +31,27 @@ _RELATED = 0.5
 
 
 def profile_errors(
-    graph: ir.Model, target: Source, feed: Feed, options: Options, pairs: Counterparts | Names | None = None
+    graph: ir.Model, target: Source, feed: Feed, options: Options, ends: Counterparts | Names
 ) -> list[Place] | str:
     """Return the error of every node with a floating output, or why it cannot be measured.
 
     Runtimes do not expose intermediate values. The target is therefore read back by its own frontend, and both graphs
     are evaluated node by node in float32; the graph in float64 is the reference. The target's values are found by
-    content, in either layout. A node that was fused away has no error. pairs: the target's names of the graph's inputs
+    content, in either layout. A node that was fused away has no error. ends: the target's names of the graph's inputs
     and outputs.
     """
     from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
 
     try:
-        other = read_model(target, options, Report("profile"))
-        if pairs is not None:
-            restore_ends(other, pairs.inputs, pairs.outputs)
+        other = read_back(target, options, ends)
         exact = run(widen_model(graph), feed.arrays, every=True)
         rounded = run(graph, feed.arrays, every=True)
         theirs = run(other, feed.arrays, every=True)
     except ConvertError as error:
         return f"the artefact could not be evaluated node by node: {error.sentence}"
     target_values = TargetValues(theirs)
-    ends = {str(v.name) for v in graph.graph.outputs}
+    outputs = {str(v.name) for v in graph.graph.outputs}
     places: dict[ir.Node, Place] = {}
     for node in graph.graph:
         name = str(node.outputs[0].name)
@@ -66,7 +62,7 @@ def profile_errors(
         at = location_of(node)
         floor = max(_relative_error(reference, own) or 0.0, _UNIT)
         # An output is found by its name, however large its error is.
-        known = name in ends and name in theirs
+        known = name in outputs and name in theirs
         off = _relative_error(reference, theirs[name]) if known else target_values.nearest(reference)
         places[node] = Place(at.node, at.operator, at.module, at.source, floor, off)
     return relevant_places(places)

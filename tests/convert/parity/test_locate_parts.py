@@ -27,6 +27,7 @@ from convert.parity.locate.places import (
     _without_inner_values,
     locate,
 )
+from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.runtimes.trace import Trace, TraceStep, summarize
@@ -174,10 +175,7 @@ def test_a_place_is_told_with_its_first_known_output() -> None:
     assert _divergence(TraceStep(place("Split"), (), ("a",)), told).output == "a: not known"
 
 
-@pytest.mark.parametrize("given", [None, Options(trust=True)])
-def test_the_target_is_read_with_the_options_that_are_given(
-    given: Options | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_target_is_read_with_the_options_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Options] = []
 
     class Reader:
@@ -188,6 +186,7 @@ def test_the_target_is_read_with_the_options_that_are_given(
     monkeypatch.setattr(plugin, "frontend_for", lambda source: Reader())
     g = Graph()
     g.output(g.Abs(g.input("x", ir.DataType.FLOAT, (1,))), "y")
-    told = locate(g.model(), Source("onnx", Path("a")), Feed("", {"x": np.ones(1, np.float32)}), given)
+    feed, own = Feed("", {"x": np.ones(1, np.float32)}), Options(trust=True)
+    told = locate(g.model(), Source("onnx", Path("a")), feed, own, Names())
     assert "no more than that" in str(told)
-    assert seen == [given or Options()]
+    assert seen == [own]

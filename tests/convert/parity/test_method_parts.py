@@ -29,6 +29,7 @@ from convert.parity.pairing import weights
 from convert.parity.pairing.counterparts import _check_pair, _Lists, find_counterparts
 from convert.parity.runs import as_used, repeats
 from convert.processes.process import Limits
+from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.runtimes.trace import Trace
@@ -160,12 +161,11 @@ def test_layouts_are_told_apart() -> None:
 
 def test_the_target_is_read_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(locate, "read_model", lambda *given: asked.append(given) or model(2))
+    monkeypatch.setattr(locate, "read_back", lambda *given: asked.append(given) or model(2))
     monkeypatch.setattr(locate, "trace_graph", lambda *given: (Trace([], {}), {}))
-    own = Options(model="net.py:Net")
-    for given in (None, own):
-        locate.locate(model(2), SOURCE, Feed("", {}), given)
-    assert [a[1] for a in asked] == [Options(), own]
+    own, ends = Options(model="net.py:Net"), Names({"x": "a"})
+    locate.locate(model(2), SOURCE, Feed("", {}), own, ends)
+    assert asked == [(SOURCE, own, ends)]
 
 
 @pytest.mark.parametrize("exact", [[0, 2], [2, 0]])

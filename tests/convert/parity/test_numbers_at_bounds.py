@@ -28,6 +28,7 @@ from convert.parity.pairing.counterparts import Counterparts, _check_pair, _List
 from convert.parity.pairing.weights import _distance, _fingerprint, weight_differences
 from convert.parity.runs.repeats import kept_outputs
 from convert.parity.verify import verify
+from convert.request.naming import Names
 from convert.request.options import Options
 from convert.runtimes.trace import Trace
 from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, scaled
@@ -283,11 +284,11 @@ def test_values_agree_to_a_share_of_the_distance(
     distance: float, bound: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[float] = []
-    monkeypatch.setattr(locate_room, "read_model", lambda *given: graph())
+    monkeypatch.setattr(locate_room, "read_back", lambda *given: graph())
     monkeypatch.setattr(locate_room, "trace_graph", lambda *given: (Trace([], {}), {}))
     monkeypatch.setattr(locate_room, "_distance", lambda *given: distance)
     monkeypatch.setattr(locate_room, "agreeing_names", lambda a, b, limit, ordered: asked.append(limit) or set())
-    told = locate_room.locate(graph(), TARGET, Feed("one", {}))
+    told = locate_room.locate(graph(), TARGET, Feed("one", {}), Options(), Names())
     assert asked == ([] if bound is None else [pytest.approx(bound)])
     assert str(told).startswith("in float64 the artefact computes" if bound is None else "every value of the graph")
 

@@ -28,6 +28,7 @@ from convert.parity.runs import repeats
 from convert.parity.runs.repeats import compare_draws
 from convert.processes.process import Limits
 from convert.reference.quantized import NarrowedOutputs
+from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.runtimes.trace import Summary, Trace
@@ -229,7 +230,7 @@ def test_a_profile_is_of_floating_values() -> None:
     g.output(g.Neg(x), "y")
     g.output(g.ArgMax(x), "i")
     artefact = Source("onnx-object", model=ir.to_proto(g.model()))
-    (found,) = profile_errors(g.model(), artefact, FEEDS[0], Options(), None)  # type: ignore[misc]
+    (found,) = profile_errors(g.model(), artefact, FEEDS[0], Options(), Names())  # type: ignore[misc]
     assert (found.operator, found.error) == ("Neg", 0.0)
 
 

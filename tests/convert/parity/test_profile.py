@@ -62,7 +62,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 def test_each_node_has_its_floor_and_its_error(target: Callable[[Any], None]) -> None:
     graph = network(1.5, 3.0)
     target(network(1.5, 3.03))
-    found = profile_errors(graph, TARGET, FEED, Options())
+    found = profile_errors(graph, TARGET, FEED, Options(), Names())
     assert [(p.operator, p.module) for p in found[1:3]] == [("Mul", "layers.0"), ("Mul", "layers.1")]
     errors = [p.error for p in found]
     assert errors[:2] == pytest.approx([0.0, 0.0], abs=1e-6)
@@ -75,13 +75,13 @@ def test_a_value_without_rounding_has_a_floor_of_four_roundings(target: Callable
     g = Graph()
     g.output(g.Mul(g.Neg(g.input("x", F, [3, 6])), np.float32(2)), "y")
     target(g.model().clone())
-    found = profile_errors(g.model(), TARGET, FEED, Options())
+    found = profile_errors(g.model(), TARGET, FEED, Options(), Names())
     assert [(p.floor, p.error) for p in found] == [(2.0**-22, 0.0)] * 2  # type: ignore[union-attr]
 
 
 def test_an_output_is_known_by_its_name_whatever_it_holds(target: Callable[[Any], None]) -> None:
     target(network(1.5, last="Exp"))
-    last = profile_errors(network(1.5), TARGET, FEED, Options())[-1]
+    last = profile_errors(network(1.5), TARGET, FEED, Options(), Names())[-1]
     exact = np.tanh(X.astype(np.float64)) * 1.5
     off = np.sqrt(np.mean((np.exp(exact) + exact) ** 2) / np.mean(exact**2))
     assert last.error == pytest.approx(off, rel=1e-5)
@@ -93,20 +93,20 @@ def test_the_targets_own_names_of_the_ends_are_told_to_it(target: Callable[[Any]
     names = Names({"x": "input_1"}, {"y": "out"})
     assert profile_errors(network(2.0), TARGET, FEED, Options(), names)[-1].error == pytest.approx(0, abs=1e-6)
     target(network(2.0, names=("input_1", "out")))
-    told = profile_errors(network(2.0), TARGET, FEED, Options())
+    told = profile_errors(network(2.0), TARGET, FEED, Options(), Names())
     assert isinstance(told, str)
     assert told.startswith("the artefact could not be evaluated node by node: ")
 
 
 def test_a_target_that_cannot_be_read_has_no_profile(target: Callable[[Any], None]) -> None:
     target(ConvertError("it is locked"))
-    told = profile_errors(network(2.0), TARGET, FEED, Options())
+    told = profile_errors(network(2.0), TARGET, FEED, Options(), Names())
     assert told == "the artefact could not be evaluated node by node: it is locked"
 
 
 def test_a_value_that_was_fused_away_has_no_error(target: Callable[[Any], None]) -> None:
     target(network(6.0))
-    found = profile_errors(network(2.0, 3.0), TARGET, FEED, Options())
+    found = profile_errors(network(2.0, 3.0), TARGET, FEED, Options(), Names())
     assert [p.error is None for p in found] == [False, True, False, False]
 
 
@@ -156,7 +156,7 @@ def test_four_values_are_tried_at_most() -> None:
 
 def test_the_first_node_whose_value_the_target_lacks(target: Callable[[Any], None]) -> None:
     target(network(1.5, 3.1, 2.0))
-    found = locate(network(1.5, 3.0, 2.0), TARGET, FEED)
+    found = locate(network(1.5, 3.0, 2.0), TARGET, FEED, Options(), Names())
     assert isinstance(found, Divergence)
     assert (found.operator, found.module) == ("Mul", "layers.1")
     assert found.output.split(": ")[1] == str(summarize(np.tanh(X.astype(np.float64)) * np.float64(4.5)))
@@ -165,18 +165,20 @@ def test_the_first_node_whose_value_the_target_lacks(target: Callable[[Any], Non
 
 def test_the_targets_names_are_those_of_the_graph(target: Callable[[Any], None]) -> None:
     target(network(1.5, 3.1, names=("a", "b")))
-    found = locate(network(1.5, 3.0), TARGET, FEED, pairs=Names({"x": "a"}, {"y": "b"}))
+    found = locate(network(1.5, 3.0), TARGET, FEED, Options(), Names({"x": "a"}, {"y": "b"}))
     assert isinstance(found, Divergence)
     assert found.module == "layers.1"
     target(network(1.5, names=("a", "b")))
-    assert "the target cannot be read back to find the place: " in str(locate(network(1.5), TARGET, FEED))
+    assert "the target cannot be read back to find the place: " in str(
+        locate(network(1.5), TARGET, FEED, Options(), Names())
+    )
 
 
 def test_where_float64_is_right_the_runtime_is_at_fault(target: Callable[[Any], None]) -> None:
     target(network(1.5))
-    assert "its runtime is at fault" in str(locate(network(1.5), TARGET, FEED))
+    assert "its runtime is at fault" in str(locate(network(1.5), TARGET, FEED, Options(), Names()))
     target(ConvertError("it is locked"))
-    told = locate(network(1.5), TARGET, FEED)
+    told = locate(network(1.5), TARGET, FEED, Options(), Names())
     assert told == "the target cannot be read back to find the place: it is locked"
 
 
@@ -190,7 +192,7 @@ def test_outputs_in_another_order_have_all_their_values(target: Callable[[Any], 
         return g.model()
 
     target(two((1, 0)))
-    assert "are they in another order?" in str(locate(two((0, 1)), TARGET, FEED))
+    assert "are they in another order?" in str(locate(two((0, 1)), TARGET, FEED, Options(), Names()))
 
 
 def test_random_numbers_are_no_place(target: Callable[[Any], None]) -> None:
@@ -202,7 +204,7 @@ def test_random_numbers_are_no_place(target: Callable[[Any], None]) -> None:
         return g.model()
 
     target(noisy(2.2))
-    found = locate(noisy(2.0), TARGET, FEED)
+    found = locate(noisy(2.0), TARGET, FEED, Options(), Names())
     assert isinstance(found, Divergence)
     assert found.operator == "Mul"
 
