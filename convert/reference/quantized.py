@@ -75,7 +75,8 @@ class NarrowedOutputs:
 
     def on(self, places: Sequence[int]) -> NarrowedOutputs:
         """Return the outputs for the feeds at these indices."""
-        return NarrowedOutputs(*(None if o is None else [o[i] for i in places] for o in vars(self).values()))
+        exact, rounded = ([outputs[i] for i in places] for outputs in (self.exact, self.rounded))
+        return NarrowedOutputs(exact, rounded, None if self.stored is None else [self.stored[i] for i in places])
 
 
 def as_stored(model: ir.Model) -> ir.Model:
