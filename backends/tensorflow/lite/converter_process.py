@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from convert.processes.sandbox import die_with_parent
 
 from .flatbuffer import repeated_bytes
 
-WEIGHTS_ALONE = "int8-weights"
+WEIGHTS_ALONE, WIDE_ACTIVATIONS = "int8-weights", "int16x8"
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -33,7 +34,7 @@ def main(folder: Path) -> None:
     from .stored_weights import store_weights
 
     job = json.loads((folder / "job.json").read_text())
-    converter = _converter(folder)
+    converter = _converter(folder, job)
     # By default infinite constants become the largest number, without a message, which changes the function. In 8 bits
     # they are out of range in any case.
     converter.canonicalizing_inf_as_min_max_float = bool(job["samples"])
@@ -43,8 +44,10 @@ def main(folder: Path) -> None:
     if job["quantize"] and job["quantize"] != WEIGHTS_ALONE:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         if job["samples"]:
-            converter.representative_dataset = lambda: _samples(folder, job["samples"])
-    if job["quantize"] == "int16x8":
+            converter.representative_dataset = lambda: (
+                ("serving_default", sample) for sample in _samples(folder, job["samples"])
+            )
+    if job["quantize"] == WIDE_ACTIVATIONS:
         kinds = tf.lite.OpsSet
         converter.target_spec.supported_ops = [
             kinds.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
@@ -52,8 +55,7 @@ def main(folder: Path) -> None:
         ]
     status: dict[str, Any] = {"problems": [], "error": "", "lost": []}
     try:
-        by_hand = job["keep"] or job["method"] != "minmax"
-        written = _quantized_by_hand(converter, folder, job) if by_hand else converter.convert()
+        written = converter.convert()
         written = store_weights(written) if job["quantize"] == WEIGHTS_ALONE else written
         data = _quantized(written, folder, job["quantized"])
         data = data if job["io_dtype"] == "float32" else set_end_dtypes(data, job["io_dtype"])
@@ -68,25 +70,20 @@ def main(folder: Path) -> None:
     (folder / "status.part").rename(folder / "status.json")
 
 
-def _quantized_by_hand(converter: Any, folder: Path, job: dict[str, Any]) -> bytes:
-    """Return the model quantized to int8 or int16x8, with calibration and quantization as separate steps.
-
-    This allows ranges other than minimum and maximum (`job["method"]`), and nodes that stay in float (`job["keep"]`).
+def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -> bytes:
+    """Return a calibrated model quantized to int8, with ranges of our own (`job["method"]`), and nodes that
+    stay in float (`job["keep"]`).
     """
     from tensorflow.lite.python.convert import mlir_quantize
-    from tensorflow.lite.toco import types_pb2
 
-    from .calibrated_ranges import choose_ranges
+    from .calibrated_ranges import choose_ranges, separate_joined
     from .file_objects import LiteFile
 
-    converter._experimental_calibrate_only = True
-    file, wide = LiteFile(converter.convert()), job["quantize"] == "int16x8"
-    if job["method"] != "minmax":
-        samples = (sample for _, sample in _samples(folder, job["samples"]))
-        choose_ranges(file, samples, job["method"])
+    file = LiteFile(calibrated)
+    choose_ranges(file, partial(_samples, folder, job["samples"]), job["method"])
     kept = _keep_in_floats(file, job["keep"])
-    kind = types_pb2.QUANTIZED_INT16 if wide else types_pb2.QUANTIZED_INT8
-    quantized: bytes = mlir_quantize(file.packed(), inference_type=kind, denylisted_nodes=kept)
+    separate_joined(file)
+    quantized: bytes = mlir_quantize(file.packed(), denylisted_nodes=kept)
     return quantized
 
 
@@ -136,7 +133,7 @@ def _quantized(data: bytes, folder: Path, parts: dict[str, Any]) -> bytes:
     return quantize_file(data, [Steps(**mark) for mark in parts["marks"]], weights, parts)
 
 
-def _converter(folder: Path) -> Any:
+def _converter(folder: Path, job: dict[str, Any]) -> Any:
     """Return TensorFlow's converter of SavedModels without its first steps, and without its last step if nothing needs
     it.
 
@@ -153,6 +150,12 @@ def _converter(folder: Path) -> Any:
             definition = graph_pb2.GraphDef.FromString((folder / "operators.pb").read_bytes())
             return self._convert_from_saved_model(definition)
 
+        def _quantize(self, *arguments: Any) -> bytes:
+            if job["quantize"] == WIDE_ACTIVATIONS:  # quantized by other code, which takes no ranges
+                return bytes(super()._quantize(*arguments))
+            self._experimental_calibrate_only = True
+            return _quantized_in_ranges(super()._quantize(*arguments), folder, job)
+
         def _optimize_tflite_model(self, model: bytes, quant_mode: Any, *others: Any, **named: Any) -> bytes:
             if not quant_mode.is_integer_quantization() and repeated_bytes(model) <= len(model) * _WORTH_SHARING:
                 return model
@@ -165,11 +168,10 @@ _WORTH_SHARING = 0.001
 """Which part of a file its repeated buffers are where they are shared: a number here and there is not."""
 
 
-def _samples(folder: Path, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _samples(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     from convert.processes.arrays import load_arrays
 
-    for i in range(count):
-        yield "serving_default", load_arrays(folder / f"sample{i}")
+    return (load_arrays(folder / f"sample{i}") for i in range(count))
 
 
 def _problems(error: Exception) -> list[dict[str, str]]:

@@ -233,7 +233,11 @@ def check_tflite(model: ir.Model, options: Options) -> None:
 
 
 def _kept_names(model: ir.Model, options: Options) -> list[str]:
-    return kept_in_floats(model, KEEP_FLOAT.of(options), calibrated=bool(options.calibrate))
+    """Return the scopes of the nodes that should stay in floats. Raises `UsageError` as `kept_in_floats` does."""
+    if KEEP_FLOAT.of(options) and options.quantize == "int16x8":
+        raise UsageError("--keep-float is for 8 bits", hint="leave it out, or quantize to int8")
+    eight = bool(options.calibrate) and options.quantize == "int8"
+    return kept_in_floats(model, KEEP_FLOAT.of(options), calibrated=eight)
 
 
 def _calibration_method(options: Options) -> str:
@@ -252,11 +256,13 @@ def _calibration_method(options: Options) -> str:
 
 
 def kept_in_floats(model: ir.Model, wanted: str, *, calibrated: bool) -> list[str]:
-    """Return the scopes of the nodes that should stay in floats, given by name, glob or operator.
+    """Return the scopes of the nodes that should stay in floats, given by name, glob or operator, and of those that
+    always do.
 
     Raises `UsageError` if nothing matches, and if nothing is calibrated.
     """
-    nodes, found = list(nodes_of(model.graph)), []
+    nodes = list(nodes_of(model.graph))
+    found = [node for node in nodes if node.op_type in _IN_FLOATS] if calibrated else []
     if wanted and not calibrated:
         raise UsageError("--keep-float without ranges for the others", hint="give samples with --calibrate")
     for pattern in filter(None, (part.strip() for part in wanted.split(","))):
@@ -271,10 +277,14 @@ def kept_in_floats(model: ir.Model, wanted: str, *, calibrated: bool) -> list[st
             raise UsageError(
                 f"--keep-float {pattern}: no node or operator is called so", hint=f"operators: {operators}"
             )
-        found += [scope_name(node.name or node.op_type) for node in called]
-        # In the file, the node that computes an output has the name of the output.
-        found += [scope_name(str(v.name)) for node in called for v in node.outputs if v.is_graph_output()]
-    return found
+        found += called
+    scopes = [scope_name(node.name or node.op_type) for node in found]
+    # In the file, the node that computes an output has the name of the output.
+    return scopes + [scope_name(str(v.name)) for node in found for v in node.outputs if v.is_graph_output()]
+
+
+_IN_FLOATS = ("NonMaxSuppression",)
+"""Operators whose kernel takes floats: ranks of thousands of boxes and corners would be rounded to 255 steps."""
 
 
 def calibration_samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:

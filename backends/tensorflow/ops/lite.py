@@ -12,7 +12,7 @@ import tensorflow as tf
 from convert.long_double import PI, wide
 from convert.long_double import erf as erf_of_long_double
 
-from ..rules import LITE, onnx_op
+from ..rules import CALIBRATED, LITE, onnx_op
 from .activation import scalar_like
 from .binary import pow_
 from .pool import pool_windows
@@ -205,6 +205,8 @@ def _polynomial(x: tf.Tensor, coefficients: list[float]) -> tf.Tensor:
 
 @onnx_op(f"{LITE}::Sub")
 def subtract(t, a, b):
+    if CALIBRATED in t.node.metadata_props and _is_moved(a, b):
+        return tf.add(tf.multiply(b, -1.0), a)
     return tf.subtract(_not_constant(a, b), b)
 
 
@@ -276,9 +278,12 @@ def _not_constant(a: Any, x: Any) -> Any:
     0.3, and 2 / y becomes y / 2. A convolution before it then folds the factor into its weights (TensorFlow 2.21). NaN
     is kept.
     """
-    if not isinstance(x, tf.Tensor) or tf.get_static_value(a) is None or not _is_rearranged(x):
-        return a
-    return tf.where(tf.not_equal(x, x), x, a)
+    return tf.where(tf.not_equal(x, x), x, a) if _is_moved(a, x) else a
+
+
+def _is_moved(a: Any, x: Any) -> bool:
+    """Return whether TensorFlow's converter might swap these operands of a difference or quotient."""
+    return isinstance(x, tf.Tensor) and tf.get_static_value(a) is not None and _is_rearranged(x)
 
 
 def _is_rearranged(x: tf.Tensor) -> bool:

@@ -101,6 +101,44 @@ def test_weights_alone_are_integers_and_nothing_else_is(tmp_path: Path) -> None:
     assert path.stat().st_size < 0.4 * MNIST.stat().st_size
 
 
+def test_floats_beside_16_bits_are_refused(tmp_path: Path) -> None:
+    options = Options(quantize="int16x8", calibrate={"image": digits(2)}, extra={"keep_float": "Conv"})
+    with pytest.raises(UsageError, match="for 8 bits"):
+        encode(graph_of(MNIST), tmp_path, options)
+
+
+def test_the_range_of_a_factor_is_its_own(tmp_path: Path) -> None:
+    """The calibrator of TensorFlow 2.21 gives the factor the range of the product, which is written to its memory."""
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, [1, 4, 8])
+    small = g.Sub(x, np.linspace(0, 0.5, 8, dtype=np.float32))
+    g.output(g.Mul(small, np.linspace(200, 400, 8, dtype=np.float32)), "y")
+    given = np.random.default_rng(0).random((8, 4, 8), np.float32)
+    path = encode(g.model(), tmp_path, Options(quantize="int8", calibrate={"x": given}))
+    assert max(scales_of(path, "Sub")) == pytest.approx(1.5 / 255, rel=0.1)
+
+
+def test_a_part_of_a_join_keeps_its_steps_elsewhere(tmp_path: Path) -> None:
+    """Boxes, computed from some channels of a sigmoid, are joined with the other channels, as in YOLOv5."""
+    g = Graph()
+    share = g.Sigmoid(g.input("x", ir.DataType.FLOAT, [1, 6, 8]))
+    first, rest = g.Split(share, np.array([2, 4]), axis=1, outputs=2)
+    boxes = g.Mul(g.Mul(first, first), np.linspace(200, 400, 8, dtype=np.float32))
+    g.output(g.Concat(boxes, rest, axis=1), "y")
+    given = 3 * np.random.default_rng(0).standard_normal((8, 6, 8)).astype(np.float32)
+    path = encode(g.model(), tmp_path, Options(quantize="int8", calibrate={"x": given}))
+    assert 1 / 256 in scales_of(path, "split")
+    (got,) = run(path, {"x": given[:1]}).values()
+    wanted = (1 / (1 + np.exp(-given[:1, :2]))) ** 2 * np.linspace(200, 400, 8)
+    assert np.abs(got[:, :2] - wanted).max() < 8
+
+
+def scales_of(path: Path, part: str) -> list[float]:
+    """Return the scales of the tensors with this part in their names."""
+    details = Interpreter(str(path)).get_tensor_details()
+    return [d["quantization"][0] for d in details if part in d["name"] and d["quantization"][0]]
+
+
 def test_weights_alone_take_no_samples(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="need no samples"):
         convert.convert(MNIST, "tflite", tmp_path / "m.tflite", quantize="int8-weights", calibrate={"image": digits(2)})

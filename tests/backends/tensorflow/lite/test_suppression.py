@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert.outcome.verdict import PASS
+from convert.request.options import Options
 from tests.backends.tensorflow.lite.test_quantized import onnxruntime_outputs, operators_of
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
 
@@ -173,3 +174,16 @@ def detector(torch, head: str):
             return torch.cat([centre, sides], -1), torch.softmax(classes * 4, -1)[..., 1:].transpose(1, 2)
 
     return Yolo() if head == "yolo" else Ssd()
+
+
+def test_ranks_and_corners_are_floats_in_a_calibrated_model(tmp_path: Path) -> None:
+    """In 8 bits there would be 255 ranks, and boxes of equal rank are selected in any order."""
+    rng = np.random.default_rng(0)
+    samples = {"boxes": rng.random((4, 300, 4), np.float32), "scores": rng.random((4, 2, 300), np.float32)}
+    model = suppression((1, 2, 300), 5, 0.5, 0.3, center_point_box=1)
+    path = encode(graph_of(model), tmp_path, Options(quantize="int8", calibrate=samples))
+    rows = operators_of(path)
+    assert "NON_MAX_SUPPRESSION_V4" in {name for name, _, _ in rows}
+    computing = [made for name, _, made in rows if name in ("ADD", "MUL", "SELECT", "SELECT_V2", "SUB")]
+    assert "float32" in {dtype for made in computing for dtype in made}
+    assert "int8" not in {dtype for made in computing for dtype in made}
