@@ -9,6 +9,7 @@ from convert.graph.values import constant_integers, draws_numbers
 from convert.passes import run_passes
 from convert.passes.distinct_axes import name_axes_once
 from convert.passes.fold import fold_constants
+from convert.passes.joined_slices import slice_parts
 from convert.passes.stack_sequences import stack_sequences
 
 
@@ -128,6 +129,7 @@ CLEAN = (
     name_axes_once,
     drop_identities,
     stack_sequences,
+    slice_parts,
     fold_constants,
     share_repeated,
     drop_unused,
