@@ -33,7 +33,7 @@ from convert.parity.compare.outputs import (
 from convert.parity.compare.randomness import judge_random, random_outputs
 from convert.parity.compare.spread import spread_of
 from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, runs_on
-from convert.parity.explain.picks import picking_node, picks_explained, worst_elements
+from convert.parity.explain.picks import picking_node, picks_explained, suppression_before, worst_elements
 from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Explained, is_of_steps
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
@@ -160,12 +160,25 @@ def _compare_output(evidence: Evidence, position: int, columns: Columns) -> Outp
         if evidence.stored_estimates is not None:
             explain = replace(evidence, estimates=evidence.stored_estimates).explanation(position)
         narrow = _narrow_output(evidence.runs, name, columns)
-        return compare_narrow(name, narrow, parts=evidence.parts_of_narrow, explain=explain)
+        found = compare_narrow(name, narrow, parts=evidence.parts_of_narrow, explain=explain)
+        return found if explain else _with_selection(evidence.graph, position, found)
     references, sources, targets = columns
     if evidence.steps and not method.tolerant:  # the target does not round to steps: its bound excludes that error
         columns = references, [r.astype(s.dtype) for r, s in zip(references, sources, strict=True)], targets
     explain, others = evidence.explanation(position), [_output_at(o, position) for o in evidence.followed_sources]
     return compare(name, *columns, rtol=method.rtol, atol=method.atol, explain=explain, others=others)
+
+
+def _with_selection(graph: ir.Model, position: int, row: OutputVerdict) -> OutputVerdict:
+    """Return the verdict on an output in 8 bits: INCONCLUSIVE instead of FAIL if the output selects boxes by values in
+    8 bits. Then one step decides which boxes there are, and how many.
+    """
+    selecting = suppression_before(graph.graph.outputs[position]) if row.status == FAIL else None
+    if selecting is None:
+        return row
+    names = ",".join(str(v.name) for v in selecting.inputs[:2] if v is not None)
+    reason = f"8 bits decide which boxes NonMaxSuppression selects: compare boxes and scores (--outputs {names})"
+    return replace(row, status=INCONCLUSIVE, reason=f"{reason}; {row.reason}")
 
 
 def _narrow_output(runs: RunOutputs, name: str, columns: Columns) -> NarrowOutput:

@@ -105,6 +105,20 @@ def takes_first(picker: ir.Node, declared: Sequence[Difference]) -> bool:
     return bool(picker.attributes.get_int("sorted", 1)) and not any(d.equal and d.of(picker) for d in declared)
 
 
+def suppression_before(output: ir.Value) -> ir.Node | None:
+    """Return a NonMaxSuppression of the outermost graph that an output depends on, or None."""
+    waiting, seen = [output], set[ir.Node]()
+    while waiting:
+        node = waiting.pop().producer()
+        if node is None or node in seen:
+            continue
+        if node.op_type == "NonMaxSuppression" and not node.domain:
+            return node
+        seen.add(node)
+        waiting += [v for v in node.inputs if v is not None]
+    return None
+
+
 def picking_node(output: ir.Value) -> ir.Node | None:
     """Return the ArgMax, ArgMin or TopK whose indices an output consists of, or None."""
     node = output.producer()
