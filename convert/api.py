@@ -301,8 +301,8 @@ def to_onnx(
 ) -> onnx.ModelProto:
     """Return the model as an `onnx.ModelProto` in memory, which holds at most 2 GB.
 
-    outputs: names of the tensors to keep, for a frozen graph. opset: from 7 to 28. The other arguments and the errors
-    are those of `convert`.
+    outputs: tensors that become the outputs, of a frozen graph or ONNX. opset: from 7 to 28. The other arguments and
+    the errors are those of `convert`.
 
     >>> import convert, torch
     >>> proto = convert.to_onnx(torch.nn.Linear(3, 2), "float32[batch,3]", verify=False)

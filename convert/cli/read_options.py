@@ -61,7 +61,7 @@ _OPTIONS = [
                  help="Argument for the factory, e.g. num_classes=9; repeatable."),
     click.option("--code", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py",
                  help="Python file with classes that the model's file names; repeatable."),
-    click.option("--outputs", metavar="NAME,…", help="Names of the tensors to keep, for a frozen graph."),
+    click.option("--outputs", metavar="NAME,…", help="Tensors that become the outputs, of a frozen graph or ONNX."),
     click.option("--signature", default="", metavar="NAME", help="Signature of a SavedModel to convert."),
     click.option("--trust", is_flag=True, help="Allow executing what the model file contains."),
     click.option("--trace", is_flag=True, help="Convert only the path that the example input takes."),

@@ -498,7 +498,8 @@ _ROWS = (
         "An 8-bit tensor concatenates parts with different ranges.",
         "All numbers of the tensor share one scale, which fits the widest part. A part with a small range gets "
         "few of the 255 values. `--keep-float NAME` computes the concatenation in floats, so that each part keeps "
-        "its own scale; so does each part that the model returns as a separate output. Example: boxes of 0 to "
+        "its own scale. So does each part that is an output of its own: `--outputs` with the names of the parts, for "
+        "an ONNX source. Example: boxes of 0 to "
         "640 pixels next to probabilities of 0 to 1.",
     ),
     NoteCode(

@@ -92,7 +92,7 @@ class Options:
     model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
     model_args: keyword arguments that the factory of `model` is called with.
     code: Python files, by their whole paths, which define classes that the model's file names.
-    outputs: names of the tensors to keep, for graphs that do not list their outputs (frozen graphs).
+    outputs: names of the tensors that become the outputs, of a frozen graph or an ONNX model.
     signature: the signature of a SavedModel to convert.
     layout: layout of the inputs and outputs of the artefact, `nchw` or `nhwc`; empty keeps the source's.
     trust: allow executing what the file contains.

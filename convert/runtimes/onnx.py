@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
     Kind `onnx` is a path, `onnx-object` a ModelProto or onnx_ir model. Raises `ConvertError` if onnxruntime does not
     load the model, `Unsupported` if it cannot be run in float64, and `UsageError` for unknown inputs.
     """
+    if options.outputs:
+        source, options = _with_outputs(source, options.outputs), replace(options, outputs=())
     feeds = _with_fixed_values(source, feeds, options)
     if precision == "float64":
         return _run_float64(source, feeds, options)
@@ -169,6 +172,23 @@ def _run_session(session: Any, names: Sequence[str], feed: Mapping[str, Any]) ->
         else:
             found.append(value.numpy())
     return found
+
+
+def _with_outputs(source: Source, names: Sequence[str]) -> Source:
+    """Return the model with the tensors of these names as its outputs, as the frontend reads it."""
+    import onnx
+    import onnx_ir as ir
+
+    if isinstance(source.model, ir.Model):
+        proto = ir.to_proto(source.model)
+    else:
+        proto = onnx.ModelProto()
+        proto.CopyFrom(source.model if source.path is None else onnx.load(source.path))
+    known = {v.name: v for v in (*proto.graph.value_info, *proto.graph.output)}
+    chosen = [known.get(name, onnx.ValueInfoProto(name=name)) for name in dict.fromkeys(names)]
+    del proto.graph.output[:]
+    proto.graph.output.extend(chosen)
+    return Source("onnx-object", model=proto)
 
 
 def _with_fixed_values(source: Source, feeds: Feeds, options: Options) -> Feeds:

@@ -21,7 +21,7 @@ KINDS = {
 }
 
 
-READS: dict[str, tuple[str, ...]] = {}
+READS: dict[str, tuple[str, ...]] = {"outputs": ("onnx", "onnx-object")}
 FIXED_VALUES = "assigned"
 """Python numbers are example inputs; `n=3` fixes one."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx_ir.passes import common
 
-from convert.errors import BadInput, Location, Unsupported
+from convert.errors import BadInput, Location, Unsupported, UsageError
 from convert.graph.builder import check_output_count
 from convert.graph.claims import claim_notes
 from convert.graph.dim_counts import check_dims
@@ -84,6 +84,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     check_notes(model)
     claim_notes(model, "the source")
     _attach_weights(model, weights)
+    _choose_outputs(model, options.outputs)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=SMALL)(model)
     if overridable:
         report.note(f"inputs with default values became constants: {', '.join(overridable)}", code="default-input")
@@ -105,6 +106,22 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     record_constants_of_operators(model.graphs())
     find_layers(model)
     return model
+
+
+def _choose_outputs(model: ir.Model, names: Sequence[str]) -> None:
+    """Make the tensors with these names the outputs, and drop what they do not need. Raises `UsageError` for a name
+    that no node of the outermost graph computes.
+    """
+    if not names:
+        return
+    computed = {str(value.name): value for node in model.graph for value in node.outputs if value.name}
+    for name in names:
+        if name not in computed:
+            raise UsageError(
+                f"the model computes no {name!r}", hint="`convert inspect FILE --nodes '*'` lists the names"
+            )
+    model.graph.outputs[:] = [computed[name] for name in dict.fromkeys(names)]
+    common.RemoveUnusedNodesPass()(model)
 
 
 def _refuse_maps(graph: onnx.GraphProto) -> None:

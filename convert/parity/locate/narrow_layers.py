@@ -198,7 +198,8 @@ def _note(node: ir.Node, parts: Mapping[str, Any], worst: str, steps: float, dec
     return Note(
         f"{str(node.outputs[0].name)!r} joins {shown[worst]} to {shown[widest]} in one scale of 8 bits, which leaves "
         f"the first {steps:.1f} of {_STEPS} steps (SQNR {decibels:.1f} dB): compute the join in floats (tflite: "
-        f"--keep-float {node.name or 'Concat'}), or give each part an output of its own",
+        f"--keep-float {node.name or 'Concat'}), or give each part an output of its own (an ONNX source: --outputs "
+        f"{','.join(parts)})",
         code="mixed-ranges",
         operators=("Concat",),
     )

@@ -140,10 +140,10 @@ def test_json_carries_wrong_usage_too(words: list[str]) -> None:
 def test_options_of_other_sources_are_noted(tmp_path: Path) -> None:
     for words in ([str(tmp_path / "out.onnx"), "--dry-run"], ["inspect"]):
         verb = [words.pop()] if words == ["inspect"] else []
-        done = invoke(*verb, FIXTURES / "mnist_cnn.onnx", *words, "--outputs", "y", "--trace", "--json")
+        done = invoke(*verb, FIXTURES / "mnist_cnn.onnx", *words, "--signature", "y", "--trace", "--json")
         notes = json.loads(done.stdout)["notes"]
         assert [n["text"] for n in notes if n["code"] == "unread-option"] == [
-            f"--{name} has no effect on a source of kind onnx" for name in ("outputs", "trace")
+            f"--{name} has no effect on a source of kind onnx" for name in ("signature", "trace")
         ]
 
 
