@@ -169,14 +169,18 @@ def _has_tensor(value: Any) -> bool:
 
 
 def _is_like(new: torch.Tensor, old: torch.Tensor) -> bool:
+    """Return whether a buffer can take a new content; a dynamic size, which is 2 or more, may be any but 0 and 1."""
     sizes = zip(new.shape, old.shape, strict=False)
     return (
-        new.dtype == old.dtype and new.dim() == old.dim() and not any(isinstance(n, int) and n != o for n, o in sizes)
+        new.dtype == old.dtype
+        and new.dim() == old.dim()
+        and not any(n != o if isinstance(n, int) else o < 2 for n, o in sizes)
     )
 
 
 def _form(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
+    sizes = (str(size) if isinstance(size, int) else "?" for size in tensor.shape)  # the text of a size would fix it
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
 
 
 UNSET = object()

@@ -1,6 +1,6 @@
 """Decisions on sizes that forward makes in Python; finds those for which a capture is wrong at other sizes.
 
-It sees neither the type of a size (`type(n) is int`) nor a comparison of sizes that an operator already found equal.
+It does not see a comparison of sizes that an operator already found equal.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from ..inputs.output_names import plain_containers
 from ..torch_internals import guard_texts, schema_of
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
+from .decisions import decision_of
 from .dims import finite_bound, is_fixed
 from .explain import (
     accepts,
@@ -288,7 +289,8 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     if watching[watch_seeds]:
         refuse_seeded(program)
     decided = watching[record_branches]
-    return Capture(program, call, tuple(decided.branches), decided)
+    of_some_data = bool(watching[without_checks]) or any(decision_of(n) is not None for n in program.graph.nodes)
+    return Capture(program, call, tuple(decided.branches), decided, of_some_data)
 
 
 def _erase_failed_calls(program: ExportedProgram) -> None:

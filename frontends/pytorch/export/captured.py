@@ -37,6 +37,8 @@ class Capture:
     call: Call
     branches: Sequence[Branch] = ()
     decided: Decided = field(default_factory=Decided, compare=False, repr=False)
+    of_some_data: bool = False
+    """Whether forward decides on data, or catches exceptions: the capture has one of the ways."""
     admitted: dict[Any, list[int]] = field(default_factory=dict, compare=False, repr=False)
     """The cached result of `admitted_sizes`: a decoder with a cache has its three symbols in two inputs per layer."""
 
@@ -97,13 +99,13 @@ def _admitted_sizes(done: Capture, dim: Any, at: tuple[str, int]) -> list[int]:
     return [
         size
         for size in (*range(1, _SHORT + 1), *around)
-        if low <= size <= (size if high is None else high)
-        and _holds(done.program, {**sizes, **dict.fromkeys(same, size)})
+        if low <= size <= (size if high is None else high) and holds_for(done, {**sizes, **dict.fromkeys(same, size)})
     ]
 
 
-def _holds(program: ExportedProgram, sizes: dict[tuple[str, int], int]) -> bool:
-    return all(_is_met(text) for text in sized_guards(program, sizes))
+def holds_for(done: Capture, sizes: dict[tuple[str, int], int]) -> bool:
+    """Return whether the guards hold for these sizes of dims of inputs."""
+    return all(_is_met(text) for text in sized_guards(done.program, sizes))
 
 
 @lru_cache(1 << 14)
@@ -189,8 +191,14 @@ def other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.
         }
 
 
-def gives_same(module: nn.Module, program: Callable[..., Any], tensors: dict[str, torch.Tensor]) -> bool | None:
-    """Return whether module and program agree on these inputs; None if forward does not run."""
+def gives_same(
+    module: nn.Module, program: Callable[..., Any], tensors: dict[str, torch.Tensor], tolerance: float | None = None
+) -> bool | None:
+    """Return whether module and program agree on these inputs; None if forward does not run.
+
+    tolerance: of floats, relative to the largest one, instead of some roundings; then other numbers are not compared,
+    and a program that raises an exception agrees.
+    """
     args, kwargs = _copied_arguments(module, tensors)
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), kept_state(module):
@@ -206,8 +214,8 @@ def gives_same(module: nn.Module, program: Callable[..., Any], tensors: dict[str
             torch.manual_seed(0)
             got = pytree.tree_leaves(program(*args, **kwargs))
     except Exception:
-        return False
-    return len(want) == len(got) and all(_is_alike(a, b) for a, b in zip(want, got, strict=True))
+        return tolerance is not None
+    return len(want) == len(got) and all(_is_alike(a, b, tolerance) for a, b in zip(want, got, strict=True))
 
 
 def _copied_arguments(module: nn.Module, tensors: dict[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -232,14 +240,15 @@ _ROUNDINGS = 64
 """Tolerance between two ways of computing the same, in roundings of the largest element."""
 
 
-def _is_alike(a: Any, b: Any) -> bool:
+def _is_alike(a: Any, b: Any, tolerance: float | None = None) -> bool:
     """Return whether two outputs agree: floats up to some roundings of the largest element, others exactly."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return bool(a == b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if not (a.is_floating_point() or a.is_complex()) or not a.numel():
-        return torch.equal(a, b)
+        return tolerance is not None or torch.equal(a, b)
     sizes = a.abs()[torch.isfinite(a)]
-    bound = _ROUNDINGS * torch.finfo(a.dtype).eps / 2 * (sizes.max().item() if sizes.numel() else 0.0)
+    relative = _ROUNDINGS * torch.finfo(a.dtype).eps / 2 if tolerance is None else tolerance
+    bound = relative * (sizes.max().item() if sizes.numel() else 0.0)
     return torch.allclose(a, b, rtol=0.0, atol=bound, equal_nan=True)

@@ -33,7 +33,7 @@ from .patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place
 from .patches.pools import infer_line_pools
 from .patches.repeats import repeated_blocks
 from .patches.replacements import CaptureReplacements
-from .patches.size_texts import formatted_number, text_of_number
+from .patches.size_texts import formatted_number, operators_of_bool, text_of_number
 from .patches.sound_codecs import pads_as_numbers
 from .patches.weights_as_described import without_watchers
 from .patches.whole_rnn import infer_rnn_shapes
@@ -243,6 +243,12 @@ TABLE = (
                 why="the same for a text with a format",
             ),
         )
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.SymBool.__eq__",),
+        Within(operators_of_bool),
+        why="conditions on sizes lack operators of bool, or compare as expressions of sympy, which raises",
     ),
     Patch(
         Stage.CAPTURE,

@@ -8,12 +8,12 @@ forward raises an exception, and so does the target's operator. Others are not:
 - a tensor with a dim of length 1 is contiguous, and a write to the result of `contiguous()` or `flatten()` reaches the
   tensor itself
 
-If runs at such sizes differ, the guard becomes a decision like those that forward makes in Python.
+If runs at such sizes differ, the guard becomes a decision like those that forward makes in Python. If they differ at
+sizes for which the capture should hold, forward sees that it is captured, and the capture is refused.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -31,7 +31,7 @@ from ..common.locate import source_of
 from ..inputs.examples import example_tensor
 from ..torch_internals import OpOverload, schema_of
 from .branches import Branch
-from .captured import Capture, gives_same, other_numbers, places_of_symbols
+from .captured import Capture, gives_same, holds_for, other_numbers, places_of_symbols
 from .dims import is_fixed
 from .prepare import with_explicit_writes
 from .size_conditions import printed
@@ -42,6 +42,8 @@ _ENOUGH = 2
 """Number of runs at other sizes that have to agree."""
 _BEYOND = 1
 """How far beyond a bound sizes are tried."""
+_ROUGHLY = 0.05
+"""Difference, relative to the largest element, that no other order of the same operations makes."""
 _MOST_TIMES, _SMALL = 4, 2**16
 """Maximum size of an input in a run, as a multiple of the example's elements, and a minimum that is always allowed."""
 
@@ -56,6 +58,7 @@ def with_what_runs_show(module: nn.Module, done: Capture) -> Capture:
         return done
     trial.try_guards()
     trial.try_short_lengths()
+    trial.refuse_another_program()
     return replace(done, branches=tuple(trial.branches)) if len(trial.branches) > len(done.branches) else done
 
 
@@ -181,6 +184,28 @@ class _Trial:
                 return not agreed
         return False
 
+    def refuse_another_program(self) -> None:
+        """Raise `Unsupported` if the capture gives other results than forward at sizes for which it should hold.
+
+        Python can ask a symbolic size things that the capture does not see: `case int():`, `n.__class__`, `n is True`.
+        """
+        for sizes in () if self.done.of_some_data else (self._small_sizes(), self._small_sizes(2), self.sizes):
+            shapes = {place: sizes[s] for s, found in places_of_symbols(self.done).items() for place in found}
+            named = {str(s): n for s, n in sizes.items()}
+            if not holds_for(self.done, shapes) or broken_guards([printed(b.taken_way) for b in self.branches], named):
+                continue
+            program = self.explicit.callable
+            if self._agree(sizes) is False and self._run(sizes, program, _ROUGHLY) is False:
+                if self._run(sizes, self.module, _ROUGHLY) is False:  # a forward of random results
+                    return
+                shown = ", ".join(f"{name} {list(t.shape)}" for name, t in self._tensors(sizes).items())
+                raise Unsupported(
+                    f"forward gives other results when torch.export captures it, for inputs of {shown}: it asks for "
+                    "the type of a size, or whether it is captured",
+                    hint="give numbers for all dims in --input, or let forward treat torch.SymInt as int; --trace "
+                    "records the operators of one run instead",
+                )
+
     def _writing_line(self) -> str:
         """Return the source line of forward's last decision, or of its last write."""
         lines = [*(b.line for b in self.done.branches), *self.done.decided.settled]
@@ -215,19 +240,24 @@ class _Trial:
             self.agreed[key] = self._run(sizes, self.explicit.callable)
         return self.agreed[key]
 
-    def _run(self, sizes: Sizes, program: Callable[..., Any]) -> bool | None:
+    def _run(self, sizes: Sizes, program: Callable[..., Any], tolerance: float | None = None) -> bool | None:
+        tensors = self._tensors(sizes)
+        if any(t.numel() > max(_MOST_TIMES * self.done.call[n].tensor.numel(), _SMALL) for n, t in tensors.items()):
+            return None
+        agreed = gives_same(self.module, program, tensors, tolerance)
+        if not agreed:
+            return agreed
+        return all(gives_same(self.module, program, other, tolerance) is not False for other in other_numbers(tensors))
+
+    def _tensors(self, sizes: Sizes) -> dict[str, torch.Tensor]:
+        """Return an example of each input at these sizes."""
         tensors = {}
         for node in self.done.program.graph.nodes:
             if node.op == "placeholder" and node.name in self.done.call:
                 fake, given = node.meta["val"], self.done.call[node.name].tensor
                 shape = [int(d) if is_fixed(d) else int(d.node.expr.xreplace(sizes)) for d in fake.shape]
-                if math.prod(shape) > max(_MOST_TIMES * given.numel(), _SMALL):
-                    return None
                 tensors[node.name] = given if list(given.shape) == shape else example_tensor(shape, given.dtype)
-        agreed = gives_same(self.module, program, tensors)
-        if not agreed:
-            return agreed
-        return all(gives_same(self.module, program, other) is not False for other in other_numbers(tensors))
+        return tensors
 
 
 def _is_about_one(condition: sympy.Basic) -> bool:

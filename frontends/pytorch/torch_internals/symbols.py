@@ -36,7 +36,8 @@ def sizes_of_examples(environment: Any) -> Any:
 def decided_by_ranges(condition: Any, ranges: tuple[tuple[Any, Any], ...]) -> Any:
     """Return the value that a condition has for all values of its symbols in these ranges; None if it has several."""
     environment: Any = ShapeEnv()
-    return environment._maybe_evaluate_static(condition, axioms=(), var_to_range=ranges)
+    environment.var_to_range.update(ranges)  # not as an argument, which simplifying a quotient does not pass on
+    return environment._maybe_evaluate_static(condition, axioms=())
 
 
 def set_expression(size: Any, expression: Any) -> None:

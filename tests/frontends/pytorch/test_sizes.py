@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,14 @@ import onnxruntime
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import convert
 from convert.errors import Unsupported
 from convert.outcome.report import Report
 from convert.parity.inputs.feeds import generate_feeds
 from convert.parity.inputs.size_guards import broken_guards
-from tests.support.pytorch_tools import agrees, noise, read, shape_of
+from tests.support.pytorch_tools import Calling, agrees, noise, read, shape_of
 
 
 class Halves(nn.Module):
@@ -94,7 +97,7 @@ def test_a_dim_that_another_determines() -> None:
 
 class Fixed(nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
-        return x * next(map(float, x.shape[1:]))  # TorchScript does not compile this
+        return x * math.hypot(x.shape[1], 0)  # TorchScript does not compile this
 
 
 def line_of(text: str) -> int:
@@ -102,7 +105,7 @@ def line_of(text: str) -> int:
 
 
 def test_the_line_that_fixes_a_dim_is_told() -> None:
-    line = f"test_sizes.py:{line_of('return x * next(map(float')}"
+    line = f"test_sizes.py:{line_of('return x * math.hypot(')}"
     with pytest.raises(Unsupported, match=f"only one size.*length of x, at {line}") as error:
         read(Fixed(), "x:float32[batch,length]")
     assert "--input" in error.value.hint
@@ -186,3 +189,53 @@ def test_a_length_is_described_as_a_sum_of_others() -> None:
     assert {tuple(feed.arrays["mask"].shape) for feed in generate_feeds(model, 2)} >= {(2, 32)}
     with pytest.raises(convert.UsageError, match="a sum with extra, which is no dim"):
         read(Cached(), CACHED[0], "mask:int64[b,extra+new]", CACHED[2])
+
+
+NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "int": lambda x: F.interpolate(x, size=int(x.shape[2] * 1.5), mode="linear"),
+    "int of a list": lambda x: F.adaptive_avg_pool1d(x, [int(n * 0.5) + 1 for n in x.shape[2:]]),
+    "int by map": lambda x: x[:, : next(map(int, [x.shape[1] / 2 + 1]))] * 2,
+    "int below zero": lambda x: x * int(-x.shape[2] * 0.3),
+    "float": lambda x: x.sum() / float(x.numel()),
+    "float of a condition": lambda x: x * float(x.shape[1] == x.shape[2]),
+    "type": lambda x: x * {"int": 2, "float": 5}.get(type(x.shape[1]).__name__, 3),
+    "a condition as an index": lambda x: x * (2.0, 3.0)[x.shape[1] > 4],
+    "a condition compared": lambda x: x * (2 if (x.shape[1] > 4) == True else 3),  # noqa: E712
+    "conditions that differ": lambda x: x * (2 if (x.shape[1] > 4) != (x.shape[2] > 4) else 3),
+    "one of two conditions": lambda x: x * (2 if (x.shape[1] > 4) ^ (x.shape[2] > 4) else 3),
+    "padding for a stride": lambda x: F.pad(x, (0, max((math.ceil(x.shape[2] / 2) - 1) * 2 + 3 - x.shape[2], 0))),
+}
+"""Functions in which Python makes another number or a condition of sizes."""
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_sizes_stay_dynamic(name: str) -> None:
+    model = read(Calling(NUMBERS[name]), "tensors_0:float32[b,h,w]")
+    for sizes in ((1, 1, 1), (2, 7, 5), (3, 8, 8), (4, 3, 12), (1, 33, 17)):
+        agrees(Calling(NUMBERS[name]), model, noise(*sizes))
+
+
+def by_class(x: torch.Tensor) -> torch.Tensor:
+    match x.shape[1]:
+        case int():
+            return x * 2
+        case _:
+            return x * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        by_class,
+        lambda x: x * (2 if x.shape[1].__class__.__name__ == "int" else 3),
+        lambda x: x * (2 if (x.shape[1] > 4) is True else 3),
+        lambda x: x * (2 if torch.compiler.is_exporting() else 3),
+    ],
+)
+def test_a_forward_that_sees_that_it_is_captured_is_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(Unsupported, match="forward gives other results when"):
+        read(Calling(function), "tensors_0:float32[b,h,w]")
+
+
+def test_random_results_are_no_other_program() -> None:
+    read(Calling(lambda x: x + torch.rand_like(x)), "tensors_0:float32[b,h]")

@@ -1,5 +1,5 @@
-"""Replaces Python's len, divmod, int, float and isinstance for run-time values; the originals would use the example's
-numbers.
+"""Replaces Python's len, divmod, int, float, type and isinstance for run-time values; the originals would use the
+example's numbers.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Any
@@ -25,17 +25,24 @@ _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 def symbolic_lengths(module: nn.Module) -> Iterator[None]:
     """Make `len` in the files of `module` return a tensor's first size symbolically.
 
-    It is a name in these files and not Python's own, so other code does not see it. `isinstance` treats sizes as the
-    integers that they are for forward, and `divmod` takes them.
+    It is a name in these files and not Python's own, so other code does not see it. `isinstance` and `type` treat sizes
+    as the integers that they are for forward, `divmod` takes them, and `int` and `float` keep them symbolic.
     """
-    own = {"len": length, "isinstance": is_instance, "divmod": quotient_and_remainder}
-    changed = [(names, name) for names in _namespaces(module) for name in own if name not in names]
-    for names, name in changed:
-        names[name] = own[name]
+    own = {"len": length, "isinstance": is_instance, "divmod": quotient_and_remainder, "type": _Kind}
+    with _names_added([(names, own) for names in _namespaces(module)]), _numbers_added(module, _Whole, _Floating):
+        yield
+
+
+@contextmanager
+def _names_added(added: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[None]:
+    """Add names to namespaces, except for those that a namespace has."""
+    changed = [(names, name, value) for names, own in added for name, value in own.items() if name not in names]
+    for names, name, value in changed:
+        names[name] = value
     try:
         yield
     finally:
-        for names, name in changed:
+        for names, name, _ in changed:
             del names[name]
 
 
@@ -55,8 +62,12 @@ def quotient_and_remainder(left: Any, right: Any, /) -> tuple[Any, Any]:
 
 def is_instance(obj: Any, kind: Any, /) -> bool:
     """Python's isinstance, with run-time numbers treated as the numbers that they stand for."""
-    stands_for = next((number for symbol, number in _SYMBOLS if isinstance(obj, symbol)), obj)
-    return isinstance(stands_for, kind) or isinstance(obj, kind)
+    return isinstance(_number_for(obj), kind) or isinstance(obj, kind)
+
+
+def _number_for(obj: Any) -> Any:
+    """Return a Python number of the type that a run-time number stands for; any other object unchanged."""
+    return next((number for symbol, number in _SYMBOLS if isinstance(obj, symbol)), obj)
 
 
 _SIZES = (torch.SymInt, torch.SymFloat)
@@ -65,8 +76,16 @@ _SYMBOLS: tuple[tuple[type, Any], ...] = ((torch.SymInt, 0), (torch.SymFloat, 0.
 
 @contextmanager
 def symbolic_numbers(module: nn.Module) -> Iterator[bool]:
-    """Make `int` and `float` in the files of `module` leave unknown numbers unchanged; yield whether there are such
-    files.
+    """Make `int` and `float` in the files of `module` leave the numbers in tensors unknown; yield whether there are
+    such files.
+    """
+    with _numbers_added(module, _WholeOfData, _FloatingOfData) as changed:
+        yield changed
+
+
+@contextmanager
+def _numbers_added(module: nn.Module, whole: type, floating: type) -> Iterator[bool]:
+    """Replace `int` and `float` in the files of `module`; yield whether there are such files.
 
     Files that compare a type with `is`, or use it as a dtype, are excluded, because the replacement has the type's
     instances but is another object.
@@ -74,13 +93,8 @@ def symbolic_numbers(module: nn.Module) -> Iterator[bool]:
     changed = [
         names for names in _namespaces(module) if not {"int", "float"} & names.keys() and not _names_types(names)
     ]
-    for names in changed:
-        names.update(int=_Whole, float=_Floating)
-    try:
+    with _names_added([(names, {"int": whole, "float": floating}) for names in changed]):
         yield bool(changed)
-    finally:
-        for names in changed:
-            del names["int"], names["float"]
 
 
 def _names_types(names: dict[str, Any]) -> bool:
@@ -92,9 +106,13 @@ _TYPES = re.compile(r"\bis (not )?(int|float)\b|\.(to|type|astype)\((int|float)\
 
 
 class _OfPython(type):
-    """A type that has the instances of a Python type `kind`, and creates them."""
+    """A type that has the instances of a Python type `kind`, and creates them.
+
+    of_data: whether it takes the numbers in tensors as well.
+    """
 
     kind: type
+    of_data = False
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.kind)
@@ -112,9 +130,9 @@ class _OfPython(type):
         return getattr(cls.kind, name)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], Tensor):
+        if cls.of_data and len(args) == 1 and isinstance(args[0], Tensor):
             args = (args[0].item(),)
-        if len(args) == 1 and isinstance(args[0], (torch.SymInt, torch.SymFloat)):
+        if len(args) == 1 and isinstance(args[0], _SIZES):
             return torch.sym_int(args[0]) if cls.kind is int else torch.sym_float(args[0])
         return cls.kind(*args, **kwargs)
 
@@ -123,8 +141,27 @@ class _Whole(metaclass=_OfPython):
     kind = int
 
 
+class _WholeOfData(_Whole):
+    of_data = True
+
+
 class _Floating(metaclass=_OfPython):
     kind = float
+
+
+class _FloatingOfData(_Floating):
+    of_data = True
+
+
+class _TypeOfPython(_OfPython):
+    """Python's type, which returns that of the number that a size stands for."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return type(_number_for(args[0])) if len(args) == 1 else type(*args, **kwargs)
+
+
+class _Kind(metaclass=_TypeOfPython):
+    kind = type
 
 
 def _namespaces(module: nn.Module) -> list[dict[str, Any]]:

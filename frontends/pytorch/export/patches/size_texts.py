@@ -1,4 +1,5 @@
-"""Makes the text of a size (`str(n)`, `f"{n}"`) the text of its number, to which the capture is then fixed.
+"""Makes the text of a size (`str(n)`, `f"{n}"`) the text of its number, to which the capture is then fixed, and gives
+conditions on sizes the operators of bool.
 
 torch.export returns the name of a symbol (`s77`), which a comparison, a key or a length would use. A text that is only
 a message is unchanged: in a call whose result is unused (`print`, `logger.info`), or in a `raise`.
@@ -8,9 +9,15 @@ from __future__ import annotations
 
 import ast
 import linecache
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import FrameType
 from typing import Any
+from unittest import mock
+
+import torch
 
 from ..branches import asking_frame
 
@@ -39,6 +46,29 @@ def formatted_number(number: Any) -> Any:
         return object.__format__(self, spec) if frame is None or _is_message(frame) else format(number(self), spec)
 
     return text
+
+
+@contextmanager
+def operators_of_bool() -> Iterator[None]:
+    """Give `torch.SymBool` the operators of bool that it lacks; each decides the condition, as `if` does."""
+
+    def deciding(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *operands: function(*(bool(o) if isinstance(o, torch.SymBool) else o for o in operands))
+
+    with ExitStack() as stack:
+        for name, function in _OF_BOOL.items():
+            stack.enter_context(mock.patch.object(torch.SymBool, name, deciding(function), create=True))
+        yield
+
+
+_OF_BOOL: dict[str, Callable[..., Any]] = {
+    "__eq__": operator.eq,
+    "__ne__": operator.ne,
+    "__xor__": operator.xor,
+    "__rxor__": lambda right, left: left ^ right,
+    "__float__": float,
+    "__index__": int,
+}
 
 
 def _is_message(frame: FrameType) -> bool:
