@@ -26,7 +26,7 @@ def _kernels() -> frozenset[tuple[str, str]]:
 
 def has_kernel(operator: str, dtype: ir.DataType) -> bool:
     """Return whether there is a kernel; True if onnxruntime does not list kernels, and for functions made of other
-    operators.
+    operators. Raises `ConvertError` if it is not installed.
     """
     known = _kernels()
     names = {name for name, _ in known}

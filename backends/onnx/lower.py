@@ -26,7 +26,7 @@ from .full_resize import full_resize
 from .inferred_shapes import write_inferred_shapes
 from .kernel_shapes import write_kernel_shapes
 from .old_readers import NEWEST_OLD, forms_of
-from .onnxruntime_casts import cast_for_kernels
+from .onnxruntime_casts import cast_bfloat16_islands, cast_for_kernels
 from .options import NEWEST, OLDEST
 from .same_windows import FORMS as SAME_WINDOWS
 from .stable_sigmoid import exact_probabilities
@@ -139,6 +139,7 @@ PASSES = (
     full_pads,
     columns_for_vectors,
     cast_for_kernels,
+    cast_bfloat16_islands,
     gather_rows_of_strings,
     write_kernel_shapes,
 )

@@ -3,7 +3,9 @@
 Also casts around operators whose kernel does not wrap around as integers of the dtype do.
 
 ONNX allows these dtypes; without the casts, a file is valid but does not load. The table is for onnxruntime 1.22 to
-1.32 on the CPU. Floating-point dtypes are left out, because rounding in another precision gives another result.
+1.32 on the CPU. Floating-point dtypes are left out, because rounding in another precision gives another result. The
+exception is what a float32 model computes in bfloat16, such as the biases of ALiBi: each operator gets float32 and
+its result is rounded, as in PyTorch's kernels.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from convert.graph.shape_inference import SMALL
 from convert.graph.values import input_at, known_dims
 
+from .kernel_dtypes import has_kernel
+
 _BOOL, _UINT8, _INT8, _INT16 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16
-_FLOAT, _DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
+_FLOAT, _DOUBLE, _BFLOAT16 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.BFLOAT16
 _UINT16, _INT32, _UINT32, _INT64 = ir.DataType.UINT16, ir.DataType.INT32, ir.DataType.UINT32, ir.DataType.INT64
 
 _SHORT = {_INT16: _INT32, _UINT16: _INT32}
@@ -87,6 +92,30 @@ def cast_for_kernels(model: ir.Model) -> bool:
                 _widen_node(graph, node, dtype, wide)
                 changed = True
     return changed
+
+
+def cast_bfloat16_islands(model: ir.Model) -> bool:
+    """Insert casts to float32 around operators in bfloat16 that onnxruntime has no kernel for. Return whether anything
+    changed.
+
+    A model whose inputs or weights are bfloat16 is left as it is: its user asked for bfloat16.
+    """
+    weights = [v for graph in model.graphs() for v in graph.initializers.values() if _size(v) > SMALL]
+    if any(v.dtype == _BFLOAT16 for v in (*model.graph.inputs, *weights)):
+        return False
+    changed = False
+    for graph in model.graphs():
+        for node in graph:
+            floats = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype == _BFLOAT16]
+            if not floats or node.domain != "" or node.op_type == "Cast" or has_kernel(node.op_type, _BFLOAT16):
+                continue
+            _widen_node(graph, node, _BFLOAT16, _FLOAT)
+            changed = True
+    return changed
+
+
+def _size(value: ir.Value) -> int:
+    return 0 if value.const_value is None else value.const_value.nbytes
 
 
 def _wrapping_dtype(node: ir.Node, dtype: ir.DataType) -> ir.DataType | None:

@@ -1,4 +1,6 @@
-"""Operators in dtypes that onnxruntime has no kernel for are written with casts, load, and compute what NumPy does."""
+"""Operators in dtypes that onnxruntime has no kernel for are written with casts, load, and compute what NumPy or
+PyTorch does.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+import torch
 from convert.backends import onnx as backend
 from convert.backends.onnx.lower import lower
 from convert.backends.onnx.onnxruntime_casts import KERNELS, SINCE
@@ -119,6 +122,22 @@ def test_a_sum_of_many_16_bits_runs_over(dims: list[Any], tmp_path: Path) -> Non
     backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(extra={"opset": 20}), Report("test"))
     (got,) = session(tmp_path / "m.onnx").run(None, {"x": sound})
     np.testing.assert_array_equal(got, sound.sum(dtype=np.int64).astype(np.int32))
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Add", "Sub"])
+def test_what_a_float32_model_computes_in_bfloat16_is_rounded_the_same(operator: str, tmp_path: Path) -> None:
+    narrow = [helper.make_node("Cast", [f"x{i}"], [f"n{i}"], to=onnx.TensorProto.BFLOAT16) for i in range(2)]
+    nodes = [*narrow, helper.make_node(operator, ["n0", "n1"], ["m"]),
+             helper.make_node("Cast", ["m"], ["y"], to=onnx.TensorProto.FLOAT)]  # fmt: skip
+    proto = model(nodes, [info(f"x{i}", ["n"]) for i in range(2)], [info("y", ["n"])], opset=22)
+    backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(extra={"opset": 22}), report := Report("test"))
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=99).astype(np.float32) for _ in range(2)]
+    (got,) = session(tmp_path / "m.onnx").run(None, {f"x{i}": x for i, x in enumerate(given)})
+    compute = {"Mul": torch.mul, "Add": torch.add, "Sub": torch.sub}[operator]
+    want = compute(*(torch.from_numpy(x).bfloat16() for x in given)).float().numpy()
+    np.testing.assert_array_equal(got, want)
+    assert [note for note in report.notes if note.code == "missing-kernels"] == []
 
 
 def test_a_clone_that_is_lowered_leaves_the_model_as_it_was() -> None:
