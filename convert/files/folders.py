@@ -268,7 +268,7 @@ def _no_model_error(path: Path, names: set[str]) -> BadInput:
     if "adapter_config.json" in names:
         return BadInput(
             f"{path} holds an adapter, which belongs to a model that is not in the folder",
-            hint="load both with peft, merge them (merge_and_unload), and save the result",
+            hint=f"give the folder of that model, and --adapter {path}",
         )
     if any(name.endswith(".index") for name in names):
         hint = "convert the SavedModel or Keras file, or a TensorFlow 1 checkpoint with its .meta file"

@@ -231,6 +231,13 @@ _ROWS = (
         "Example: a folder of transformers is loaded as BertModel because its configuration says so.",
     ),
     NoteCode(
+        "merged-adapter",
+        INFO,
+        "An adapter was merged into the weights of the model.",
+        "`--adapter FOLDER` adds the products of LoRA's matrices to the weights that they belong to. The note says how "
+        "many weights changed.",
+    ),
+    NoteCode(
         "weights-prefix",
         INFO,
         "A prefix was removed from, or added to, the names of the weights.",

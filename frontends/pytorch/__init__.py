@@ -13,7 +13,7 @@ from convert import limits
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .differences import DIFFERENCES
-from .files.hugging_face_tasks import PART, TASK, has_sentence_modules, parts_of_task
+from .files.hugging_face_tasks import ADAPTER, PART, TASK, has_sentence_modules, parts_of_task
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -45,7 +45,7 @@ READS = {
     "trace": tuple(KINDS),
 }
 FIXED_VALUES = True
-OPTIONS = (TASK, PART)
+OPTIONS = (TASK, PART, ADAPTER)
 
 # The first class found among an object's bases decides: a ScriptModule is a Module too.
 _CLASSES = {

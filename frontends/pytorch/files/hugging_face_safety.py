@@ -46,7 +46,7 @@ def check_folder(path: Path) -> None:
     if (path / "adapter_config.json").exists():
         raise BadInput(
             f"{path} holds an adapter, which belongs to a model that is not in the folder",
-            hint="load both with peft, merge them (merge_and_unload), and save the result",
+            hint=f"give the folder of that model, and --adapter {path}",
         )
 
 

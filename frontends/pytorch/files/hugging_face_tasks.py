@@ -55,6 +55,12 @@ PART = Option(
     " embed-tokens or decoder of one for texts and pictures; or the key of one of the modules in a checkpoint.",
     metavar="NAME",
 )
+ADAPTER = Option(
+    "adapter",
+    "",
+    "Folder of a LoRA adapter, which is merged into the weights of a Hugging Face folder.",
+    metavar="FOLDER",
+)
 _WITH_PAST_TOO = "-with-past"
 
 

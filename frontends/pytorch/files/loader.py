@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from convert.errors import BadInput, ConvertError, UnsafeInput
+from convert.errors import BadInput, ConvertError, UnsafeInput, UsageError
 from convert.extras import install_command
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
@@ -34,10 +34,11 @@ from .code_folder import load_code
 from .custom_operators import declare_operators
 from .factory import build_with_factory
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
+from .hugging_face_adapter import merge_adapter
 from .hugging_face_counts import check_counts
 from .hugging_face_safety import check_folder, pickled_weights
 from .hugging_face_sentences import pickled_module_weights
-from .hugging_face_tasks import TASK, has_sentence_modules
+from .hugging_face_tasks import ADAPTER, TASK, has_sentence_modules
 from .legacy import is_legacy, load_legacy
 from .pickled_modules import DAMAGED, chosen_module, code_hint, missing_class_hint, unpickler
 from .pt2_archive import read_exported
@@ -53,6 +54,8 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
     have to be executed and `options.trust` is not set) and `UsageError` (a factory is missing).
     """
     report = report or Report("load")
+    if ADAPTER.of(options) and source.kind != "hf-folder":
+        raise UsageError("--adapter belongs to a Hugging Face folder", hint="leave it out, or give the model's folder")
     loaders: dict[str, Callable[[], Any]] = {
         "torch-module": lambda: _load_module(source, options, report),
         "torch-state-dict": lambda: build_with_factory(source, *_load_checkpoint(source, options), options, report),
@@ -111,7 +114,10 @@ def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Modul
     sentences = has_sentence_modules(path, TASK.of(options))
     for file in [*pickled_weights(path), *(pickled_module_weights(path) if sentences else ())]:
         check_archive(file, options, report)
-    return load_folder(path, options, report)
+    model = load_folder(path, options, report)
+    if adapter := ADAPTER.of(options):
+        merge_adapter(model, Path(adapter), report)
+    return model
 
 
 # -- pickles ----------------------------------------------------------------------------------------------------------
