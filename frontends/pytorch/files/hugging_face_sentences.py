@@ -195,10 +195,13 @@ _ACTIVATIONS = {
 }
 
 
+_PLACES = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+"""Entries of modules that may work on the embeddings of tokens instead."""
+
+
 def _build_dense(path: Path, folder: Path, config: dict[str, Any]) -> nn.Module:
-    place = "sentence_embedding"
     sizes = dict.fromkeys(("in_features", "out_features", "bias", "activation_function"), ...)
-    _refuse_others(folder, config, {**sizes, "module_input_name": place, "module_output_name": place})
+    _refuse_others(folder, config, {**sizes, **_PLACES})
     name = config.get("activation_function", "torch.nn.modules.activation.Tanh")
     if name not in _ACTIVATIONS:
         raise Unsupported(f"{folder / 'config.json'} has the activation {str(name)[:100]}", hint=_WITHOUT)
@@ -220,7 +223,7 @@ def _build_norm(path: Path, folder: Path, config: dict[str, Any]) -> nn.Module:
 
 
 def _build_normalize(path: Path, folder: Path, config: dict[str, Any]) -> nn.Module:
-    _refuse_others(folder, config, {})
+    _refuse_others(folder, config, _PLACES)
     return _Normalize()
 
 

@@ -96,6 +96,20 @@ def test_ways_of_pooling_are_joined(config: dict[str, Any], names: list[str], tm
     np.testing.assert_allclose(found.numpy(), np.concatenate([POOLINGS[n](tokens, MASKS) for n in names], 1), rtol=1e-9)
 
 
+PLACES = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+
+
+@pytest.mark.parametrize("config", [None, PLACES], ids=["before 6.0", "since 6.0"])
+def test_a_sentence_gets_length_one(config: dict[str, Any] | None, tmp_path: Path) -> None:
+    write_module(tmp_path, "1_Pooling", pooling("mean_tokens"))
+    if config is not None:
+        write_module(tmp_path, "2_Normalize", config)
+    list_modules(tmp_path, ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
+    tokens = torch.randn(4, 5, WIDTH)
+    found = load_sentence_modules(tmp_path)(tokens, torch.ones(4, 5))["sentence_embedding"]
+    torch.testing.assert_close(found, tokens.mean(1) / tokens.mean(1).norm(dim=1, keepdim=True))
+
+
 def bert(folder: Path) -> Any:
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "hidden_size": WIDTH, "num_attention_heads": 4, "intermediate_size": 32}
@@ -167,6 +181,12 @@ def test_an_encoder_of_t5_embeds_sentences(tmp_path: Path) -> None:
         ([("Pooling", "p")], pooling("mean_tokens") | {"include_prompt": False}, Unsupported, "include_prompt false"),
         ([("Pooling", "p")], pooling(), Unsupported, "pools by nothing"),
         ([("Pooling", "p")], {"pooling_mode": "median"}, Unsupported, "pools by median"),
+        (
+            [("Pooling", "q"), ("Normalize", "p")],
+            {**PLACES, "module_input_name": "token_embeddings"},
+            Unsupported,
+            'asks for module_input_name "token_embeddings"',
+        ),
         ([("Normalize", "p")], {}, Unsupported, "has a Normalize in p at this place"),
         ([("Pooling", "p"), ("Pooling", "p")], pooling("max_tokens"), Unsupported, "has a Pooling in p at this place"),
         ([], {}, Unsupported, "has no Pooling"),
