@@ -16,17 +16,21 @@ Step = Callable[[dict[str, np.ndarray]], Arrays]
 """Runs a model once: maps inputs by name to outputs by name."""
 
 PAST, PRESENT = "past_key_values.", "present."
-"""The prefixes of the inputs and outputs of a cache."""
+"""The prefixes of the inputs and outputs of a cache of keys and values."""
+STATES = ("past_conv.", "past_recurrent.", "past_ssm.")
+"""The prefixes of inputs for the states of convolutions and recurrences; outputs have `present` in place of `past`."""
 
 
 @dataclass(frozen=True)
 class CachePart:
-    """The keys or values of one layer: the input [rows, heads, past, size], and the output that is the next past."""
+    """A part of the cache: the input, the output that is the next input, and the dims of the first one after the rows.
+
+    Keys and values [rows, heads, past, size] begin with the shape (heads, 0, size), states with zeros.
+    """
 
     before: str
     after: str
-    heads: int
-    size: int
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ def generation_from_json(text: str) -> Generation | EncoderGeneration:
     if "encoder" in found:
         parts = {name: GenerationPart(**found[name]) for name in ("encoder", "first", "further")}
         return EncoderGeneration(found["tokens"], **parts)
-    return Generation(**{**found, "cache": tuple(CachePart(**part) for part in found["cache"])})
+    parts = (CachePart(part["before"], part["after"], tuple(part["shape"])) for part in found["cache"])
+    return Generation(**{**found, "cache": tuple(parts)})
 
 
 def greedy(
@@ -95,7 +100,7 @@ def greedy(
     """
 
     def empty(part: CachePart) -> np.ndarray:
-        return np.zeros((len(words), part.heads, 0, part.size), dtypes.get(part.before, np.dtype(np.float32)))
+        return np.zeros((len(words), *part.shape), dtypes.get(part.before, np.dtype(np.float32)))
 
     past = {part.before: empty(part) for part in how.cache}
     new, tokens, scores = words, [], []

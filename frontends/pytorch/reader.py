@@ -48,7 +48,7 @@ from .files.hugging_face import (
     rename_cache_inputs,
     specs_of,
 )
-from .files.hugging_face_inputs import PAST
+from .files.hugging_face_cache import is_cache_parameter
 from .files.hugging_face_towers import note_single_picture, tower_names
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
@@ -86,7 +86,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         names = [str(v.name) for v in model.graph.inputs]
         if not leaves_out_modules(thing, options):
             note_unused_modules(
-                thing, used, [n for n in names if not n.startswith(f"{PAST}_")], tower_names(thing), report
+                thing, used, [n for n in names if not is_cache_parameter(n)], tower_names(thing), report
             )
         rename_cache_inputs(model)
         note_ranges(model)

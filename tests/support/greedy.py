@@ -18,7 +18,11 @@ def greedy(
     """
     dims = {i.name: i.shape for i in session.get_inputs()}
     outputs = [o.name for o in session.get_outputs()]
-    past = {n: np.zeros((len(words), d[1], 0, d[3]), np.float32) for n, d in dims.items() if n.startswith("past")}
+    # As transformers.js does: the rows, the sizes that are numbers, and 0 for lengths.
+    shapes = {
+        n: [d if isinstance(d, int) else 0 for d in shape[1:]] for n, shape in dims.items() if n.startswith("past")
+    }
+    past = {n: np.zeros((len(words), *shape), np.float32) for n, shape in shapes.items()}
     found = new = words
     for _ in range(tokens):
         places = np.maximum(mask.cumsum(1) - 1, 0)[:, -new.shape[1] :]
@@ -28,7 +32,7 @@ def greedy(
         scores[:, list(never)] = -np.inf
         new = scores.argmax(-1)[:, None]
         found, mask = np.concatenate([found, new], 1), np.concatenate([mask, np.ones_like(new)], 1)
-        past = {n: given[n.replace("past_key_values", "present")] for n in past}
+        past = {n: given[n.replace("past_key_values", "present").replace("past_", "present_")] for n in past}
     return found
 
 

@@ -20,7 +20,7 @@ from convert.parity.method import VerifyMethod
 from convert.processes.process import GENERATE, HOW, execute
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.runtimes.generation import PAST, PRESENT, CachePart, EncoderGeneration, Generation
+from convert.runtimes.generation import PAST, PRESENT, STATES, CachePart, EncoderGeneration, Generation
 
 TOKENS = 32
 _ROWS, _LENGTH, _PADDING = 2, 6, 2
@@ -77,12 +77,16 @@ def generation_of(graph: ir.Model) -> Generation | None:
     outputs = {str(v.name) for v in graph.graph.outputs}
     cache = []
     for name, value in inputs.items():
-        if name.startswith(PAST):
-            dims = known_dims(value) or ()
+        if name.startswith((PAST, *STATES)):
+            dims = list(known_dims(value) or ())
             after = PRESENT + name.removeprefix(PAST)
-            if len(dims) != 4 or not isinstance(dims[1], int) or not isinstance(dims[3], int) or after not in outputs:
+            if name.startswith(STATES):
+                after = f"present{name.removeprefix('past')}"
+            elif len(dims) == 4:
+                dims[2] = 0  # no token is in the first cache
+            if after not in outputs or not all(isinstance(dim, int) for dim in dims[1:]):
                 return None
-            cache.append(CachePart(name, after, dims[1], dims[3]))
+            cache.append(CachePart(name, after, tuple(dim for dim in dims[1:] if isinstance(dim, int))))
     rest = inputs.keys() - {part.before for part in cache}
     if (
         not cache
@@ -157,5 +161,5 @@ def _in_target(how: Generation, method: VerifyMethod) -> Generation:
     def outside(name: str) -> str:
         return ends.outputs.get(name, name)
 
-    cache = tuple(CachePart(inside(p.before), outside(p.after), p.heads, p.size) for p in how.cache)
+    cache = tuple(CachePart(inside(p.before), outside(p.after), p.shape) for p in how.cache)
     return Generation(how.tokens, inside(how.ids), outside(how.logits), cache, inside(how.mask), inside(how.positions))

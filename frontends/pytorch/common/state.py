@@ -25,7 +25,7 @@ from .weights import identity_of, tensor_of
 def changed_buffers(program: ExportedProgram) -> dict[str, str]:
     """Return the buffers that forward changes, by path, with the name of the node that computes the new value.
 
-    Raises `Unsupported` if forward changes a parameter.
+    Scratch buffers are left out. Raises `Unsupported` if forward changes a parameter.
     """
     specs = program.graph_signature.output_specs
     parameters = [str(s.target) for s in specs if s.kind == OutputKind.PARAMETER_MUTATION]
@@ -34,7 +34,26 @@ def changed_buffers(program: ExportedProgram) -> dict[str, str]:
             problems=[Problem(f"forward writes to the parameter {name}") for name in parameters],
             hint="make it a buffer, which becomes an input and an output of the converted model",
         )
-    return {str(s.target): s.arg.name for s in specs if s.kind == OutputKind.BUFFER_MUTATION}
+    scratch = _scratch_buffers(program)
+    changed = {str(s.target): s.arg.name for s in specs if s.kind == OutputKind.BUFFER_MUTATION}
+    return {path: name for path, name in changed.items() if path not in scratch}
+
+
+def _scratch_buffers(program: ExportedProgram) -> set[str]:
+    """Return the buffers that are not saved with the module, and that forward overwrites as a whole before it reads
+    them, such as the frequencies of LongRoPE: no call depends on what an earlier one left there.
+    """
+    places = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+
+    def overwritten(node: torch.fx.Node) -> bool:
+        whole = torch.ops.aten.copy.default
+        return all(user.target is whole and user.args[0] is node and user.args[1] is not node for user in node.users)
+
+    return {
+        str(spec.target)
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.BUFFER and not spec.persistent and overwritten(places[spec.arg.name])
+    }
 
 
 def state_inputs(buffers: Iterable[str], taken: Collection[str]) -> dict[str, str]:

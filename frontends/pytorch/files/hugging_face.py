@@ -15,7 +15,15 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit, UsageError, memory_of_library
+from convert.errors import (
+    BadInput,
+    BrokenPackage,
+    ConvertError,
+    ResourceLimit,
+    Unsupported,
+    UsageError,
+    memory_of_library,
+)
 from convert.extras import install_command
 from convert.files.sniff import sniff
 from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
@@ -24,10 +32,15 @@ from convert.processes.sandbox import in_confined_thread
 from convert.request.options import InputSpec, Options
 from convert.request.source import Source
 
+from .hugging_face_cache import (
+    cache_input_name,
+    cache_outputs,
+    filled_cache,
+    is_cache,
+    is_cache_parameter,
+)
 from .hugging_face_counts import bounded_by_weights
 from .hugging_face_inputs import (
-    PAST,
-    PRESENT,
     attention_of_capture,
     attention_window,
     embedding_specs,
@@ -87,10 +100,11 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     except Exception as error:
         for file in sorted(path.glob("*.safetensors")):
             sniff(file)  # this reports which of them is truncated
-        raise BadInput(
-            f"transformers could not load {path}: {type(error).__name__}: {' '.join(str(error).split())[:400]}",
-            hint="check that config.json and the weights belong together, and the version of transformers",
-        ) from error
+        hint = "check that config.json and the weights belong together, and the version of transformers"
+        if isinstance(error, ImportError):  # of a library that runs quantized weights
+            hint = "install what it names, or save the model without quantization: model.dequantize().save_pretrained"
+        text = " ".join(str(error).split())[:400]
+        raise BadInput(f"transformers could not load {path}: {type(error).__name__}: {text}", hint=hint) from error
     if other := sorted(loaded["mismatched_keys"]):
         descriptions = [f"{name} is {list(stored)} and would be {list(wanted)}" for name, stored, wanted in other[:3]]
         more = f" and {len(other) - len(descriptions)} more" if len(other) > len(descriptions) else ""
@@ -197,6 +211,11 @@ def is_hugging_face(source: Source) -> bool:
 
 def with_plain_forward(model: Any, options: Options) -> Any:
     """Return a shallow copy of `model` with a forward whose parameters are the requested inputs, each a tensor."""
+    if type(model).forward is torch.nn.Module.forward:
+        raise Unsupported(
+            f"{type(model).__name__} has no forward: it generates with several models, one after the other",
+            hint="convert them one by one from Python, such as convert.convert(model.semantic, 'onnx')",
+        )
     part = PART.of(options)
     if part and getattr(model.config, "is_encoder_decoder", False):
         return with_part_forward(model, part, options)
@@ -207,17 +226,18 @@ def with_plain_forward(model: Any, options: Options) -> Any:
     model = copy.copy(model)
     specs = embedding_specs(model) if part else requested_specs(model, options)
     names = [str(s.name) for s in specs]
-    cached = any(n.startswith(f"{PAST}_") for n in names)
+    cached = any(map(is_cache_parameter, names))
     known, cache = inspect.signature(model.forward).parameters, cache_parameter(model)
 
     def plain_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
         values: dict[str, Any] = {**dict(zip(names, tensors, strict=False)), **named}
-        past = [values.pop(n) for n in names if n.startswith(f"{PAST}_")]
+        past = {n: values.pop(n) for n in names if is_cache_parameter(n)}
         if cached:
             new = values.get("input_ids", values.get("inputs_embeds"))
             if values.get("attention_mask") is not None and new is not None:
-                values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], past[0], new)
-            values[cache] = _decoder_cache(past)
+                key = next(t for n, t in past.items() if n.endswith("_key"))
+                values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], key, new)
+            values[cache] = filled_cache(past)
         if "use_cache" in known:
             values["use_cache"] = cached
         values |= {str(name): value for name, value in options.fixed.items()}
@@ -225,7 +245,9 @@ def with_plain_forward(model: Any, options: Options) -> Any:
             found = type(self).forward(self, **values, return_dict=True)
         if (sentence := getattr(self, _SENTENCE, None)) is not None:
             return sentence(found[0], values.get("attention_mask"))
-        return {_output_name(name, cache if cached else ""): value for name, value in _flatten_outputs(found)}
+        now = cache_outputs(self, found[cache]) if cached else []
+        others = {name: value for name, value in found.items() if not is_cache(value)} if cached else found
+        return {_output_name(name): value for name, value in _flatten_outputs(others)} | dict(now)
 
     # torch.export and inspect read the names of the inputs from here.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -280,14 +302,13 @@ def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, new: torch.Tensor
     return mask.index_select(1, torch.arange(key.shape[2] + new.shape[1], device=mask.device))
 
 
-def _output_name(name: str, cache: str) -> str:
-    """Return the usual name of a cache output, such as `present.0.key`; `cache` is the model's name for the cache.
-
-    Unnamed outputs, a single tensor or those of a tuple, are named as for other modules.
+def _output_name(name: str) -> str:
+    """Return the name of an output; those without a name, a single tensor or those of a tuple, are named as for other
+    modules.
     """
     if not name or name.partition(".")[0].isdecimal():
         return f"output_{name}" if name else "output"
-    return name.replace(f"{cache}.", f"{PRESENT}.", 1) if cache and name.startswith(f"{cache}.") else name
+    return name
 
 
 def rename_cache_inputs(model: ir.Model) -> None:
@@ -296,32 +317,10 @@ def rename_cache_inputs(model: ir.Model) -> None:
         value.name = cache_input_name(str(value.name))
 
 
-def cache_input_name(parameter: str) -> str:
-    """Return the graph input for a parameter of this forward: `past_key_values_0_key` with dots."""
-    return (
-        parameter.replace("_", ".").replace("past.key.values", PAST) if parameter.startswith(f"{PAST}_") else parameter
-    )
-
-
-def parameter_name(name: str) -> str:
-    """Return the parameter of this forward for a graph input."""
-    return name.replace(".", "_") if name.startswith(f"{PAST}.") else name
-
-
-def _decoder_cache(tensors: list[torch.Tensor]) -> Any:
-    """Return a decoder's cache from a key and a value per layer, [batch, heads, past, head size]."""
-    from transformers import DynamicCache
-
-    return DynamicCache(ddp_cache_data=list(zip(tensors[::2], tensors[1::2], strict=True)))
-
-
 def _flatten_outputs(output: Any, prefix: str = "") -> list[tuple[str, torch.Tensor]]:
-    """Return the tensors in a model's result, by name; None is left out, caches and tuples are flattened."""
+    """Return the tensors in a model's result, by name; None is left out, tuples are flattened."""
     if isinstance(output, torch.Tensor):
         return [(prefix, output)]
-    if hasattr(output, "layers") and hasattr(output, "get_seq_length"):
-        layers = {i: {"key": layer.keys, "value": layer.values} for i, layer in enumerate(output.layers)}
-        return _flatten_outputs(layers, prefix)
     items = (
         output.items()
         if isinstance(output, Mapping)

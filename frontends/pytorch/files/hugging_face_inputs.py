@@ -15,12 +15,10 @@ import torch
 from convert.errors import Unsupported
 from convert.request.options import DimSpec, InputSpec, Options
 
-from ..torch_internals import FakeTensorMode
-from .hugging_face_tasks import TASK, cache_parameter, generates_with_cache
+from ..torch_internals import FakeTensorMode, own_buffers
+from .hugging_face_cache import PAST, cache_specs, is_cache_parameter
+from .hugging_face_tasks import TASK, generates_with_cache
 from .hugging_face_timm import timm_picture_size
-
-PAST, PRESENT = "past_key_values", "present"
-"""`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value per layer."""
 
 # Dim names as optimum's exporters write them. transformers.js creates an empty cache from them: `batch_size` is the
 # batch, and every other name in the shape of `past_key_values.*` is 0.
@@ -57,7 +55,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
         usual = {n: usual.get(n, InputSpec(n)) for n in names}
         return [_fill_spec(given[i] if i < len(given) else InputSpec(n), usual[n]) for i, n in enumerate(names)]
     order = [n for n in inspect.signature(model.forward).parameters if n in named]
-    order += [n for n in named if n not in order] + [n for n in usual if n.startswith(f"{PAST}_") and n not in named]
+    order += [n for n in named if n not in order] + [n for n in usual if is_cache_parameter(n) and n not in named]
     by_name = {s.name: s for s in wanted}
     return [_fill_spec(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
 
@@ -65,7 +63,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
 def tower_specs(model: Any, names: Sequence[str], options: Options) -> list[InputSpec]:
     """Return the inputs `names` of one part of a text and image model, and others that the options describe."""
     config = model.config
-    text = config.get_text_config()
+    text = _text_config(config)
     tokens = (BATCH, _length_spec(text))
     usual = {n: InputSpec(n, "int64", tokens) for n in names if n != "pixel_values"}
     if "pixel_values" in names:
@@ -82,7 +80,7 @@ def embedding_specs(model: Any) -> list[InputSpec]:
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     embeds = InputSpec("inputs_embeds", dtype, (BATCH, SEQUENCE, DimSpec(width)))
     others = [s for s in _generation_specs(model) if s.name != "input_ids"]
-    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    rope = getattr(_text_config(model.config), "rope_parameters", None) or {}
     if "mrope_section" in rope:  # positions of Qwen2-VL have time, height and width
         others = [
             s if s.name != "position_ids" else InputSpec(s.name, s.dtype, (DimSpec(3), BATCH, SEQUENCE)) for s in others
@@ -115,10 +113,10 @@ def _fill_spec(spec: InputSpec, usual: InputSpec) -> InputSpec:
 
 def _default_specs(model: Any) -> list[InputSpec]:
     config = model.config
-    text = config.get_text_config()
+    text = _text_config(config)
     known = inspect.signature(model.forward).parameters
     tokens = (BATCH, _length_spec(text))
-    main = model.main_input_name
+    main = _main_input(model)
     if main == "input_ids":
         names = ["input_ids", "attention_mask"]
         if getattr(text, "type_vocab_size", 0) > 1:
@@ -135,11 +133,29 @@ def _default_specs(model: Any) -> list[InputSpec]:
         specs = [InputSpec(main, "float32", (BATCH, DimSpec(config.num_mel_bins), DimSpec(length)))]
     elif main == "input_values":
         specs = [InputSpec(main, "float32", (BATCH, DimSpec(name=SEQUENCE.name, low=400)))]
+    elif main == "past_values" and hasattr(config, "num_input_channels"):  # a time series of several channels
+        sizes = config.context_length, config.num_input_channels
+        specs = [InputSpec(main, "float32", (BATCH, *map(DimSpec, sizes)))]
     else:
         specs = [InputSpec(main)]
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in known:
         specs.append(InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
     return specs
+
+
+def _main_input(model: Any) -> str:
+    """Return the main input of a model; of its encoder, if it takes the inputs of any encoder."""
+    own = str(model.main_input_name)
+    encoder = getattr(model, "encoder", None)
+    return str(getattr(encoder, "main_input_name", own)) if own == "inputs" else own
+
+
+def _text_config(config: Any) -> Any:
+    """Return the configuration of the text part; of the encoder, if there are several, as in MusicGen."""
+    try:
+        return config.get_text_config()
+    except ValueError:
+        return config.get_text_config(encoder=True)
 
 
 def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
@@ -150,7 +166,7 @@ def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
     batches = {s.name: IMAGE_BATCH if s.name == "pixel_values" else TEXT_BATCH for s in specs}
     apart = [InputSpec(s.name, s.dtype, (batches[s.name], *(s.shape or ())[1:])) for s in specs]
     sizes = {str(TEXT_BATCH.name): 2, str(IMAGE_BATCH.name): 3}
-    with torch.no_grad(), silent_fake_tensors(), FakeTensorMode(allow_non_fake_inputs=True):
+    with fake_run(model):
         try:
             model.forward(**example_values(apart, sizes), return_dict=True)
         except Exception:  # any exception: a forward may raise whatever it likes for batches that differ
@@ -170,14 +186,23 @@ def example_values(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict
 
 
 @contextmanager
-def silent_fake_tensors() -> Iterator[None]:
-    """Keep PyTorch from logging tracebacks of operators that reject the shapes of fake tensors."""
+def fake_run(model: Any) -> Iterator[None]:
+    """Run forward on fake tensors inside the context, without gradients, to learn shapes.
+
+    What forward stores on its modules is removed afterwards: LongRoPE keeps the frequencies of the first run. PyTorch
+    does not log tracebacks of operators that reject a shape.
+    """
+    before = [(vars(part), dict(vars(part)), own_buffers(part), dict(own_buffers(part))) for part in model.modules()]
     logger = logging.getLogger(FakeTensorMode.__module__)
-    before, logger.disabled = logger.disabled, True
+    silent, logger.disabled = logger.disabled, True
     try:
-        yield
+        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+            yield
     finally:
-        logger.disabled = before
+        logger.disabled = silent
+        for now, old in (pair for row in before for pair in (row[:2], row[2:])):
+            now.clear()
+            now.update(old)
 
 
 _WINDOWS = 2
@@ -205,7 +230,7 @@ def attention_window(config: Any) -> int:
 def encoder_specs(model: Any) -> list[InputSpec]:
     """Return the inputs of the encoder of an encoder with a decoder."""
     found = [s for s in _default_specs(model) if s.name != "decoder_input_ids"]
-    main = model.main_input_name
+    main = _main_input(model)
     if main == "input_ids":  # the decoder also takes this mask, with the same length
         window = attention_window(model.config)
         tokens = DimSpec(_WINDOWS * window) if window else ENCODER_SEQUENCE
@@ -216,10 +241,23 @@ def encoder_specs(model: Any) -> list[InputSpec]:
 
 
 def _image_spec(config: Any) -> InputSpec:
-    size = getattr(config, "image_size", 224)
+    size = _first_in_parts(config, "image_size", 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
-    sizes = timm_picture_size(config) or (getattr(config, "num_channels", 3), height, width)
+    sizes = timm_picture_size(config) or (_first_in_parts(config, "num_channels", 3), height, width)
     return InputSpec("pixel_values", "float32", (BATCH, *map(DimSpec, sizes)))
+
+
+def _first_in_parts(config: Any, key: str, usual: Any) -> Any:
+    """Return the value of `key` in a configuration, else in one of its parts, as `backbone_config`; `usual` if none has
+    it.
+    """
+    waiting = [config]
+    while waiting:
+        each = waiting.pop(0)
+        if (found := getattr(each, key, None)) is not None:
+            return found
+        waiting += [part for part in vars(each).values() if hasattr(part, "model_type")]
+    return usual
 
 
 def _generation_specs(model: Any) -> list[InputSpec]:
@@ -234,42 +272,18 @@ def _generation_specs(model: Any) -> list[InputSpec]:
 
 
 def _past_specs(model: Any) -> list[InputSpec]:
-    """Return a key and a value per layer. Raises `Unsupported` for an encoder with a decoder, and for other caches."""
+    """Return the parts of a decoder's cache. Raises `Unsupported` for an encoder with a decoder, and as `cache_specs`
+    does.
+    """
     if getattr(model.config, "is_encoder_decoder", False):
         raise Unsupported(
             f"{PAST} of an encoder with a decoder, whose cache has two halves",
             hint=f"leave out --input {PAST}:…, or convert the encoder and the decoder one by one",
         )
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    return [
-        InputSpec(f"{PAST}_{layer}_{half}", dtype, (BATCH, DimSpec(heads), PAST_SEQUENCE, DimSpec(size)))
-        for layer, sizes in enumerate(_cache_sizes(model))
-        for half, (heads, size) in zip(("key", "value"), sizes, strict=True)
-    ]
-
-
-def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return heads and head size of each layer's keys and values, as the model itself returns them.
-
-    Raises `Unsupported` if it keeps something else: the state of a recurrence, or a cache of fixed length.
-    """
     from ..export.patch_table import Stage, patched  # its import takes as long as the import of the program reader
 
-    rows, length = 2, 3
-    with torch.no_grad(), patched(Stage.CACHE_SIZES), FakeTensorMode(allow_non_fake_inputs=True):
-        ids = torch.ones(rows, length, dtype=torch.int64)
-        cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(cache_parameter(model))
-    layers: list[tuple[Any, Any]] = [
-        (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in getattr(cache, "layers", ())
-    ]
-    tensors = [t for layer in layers for t in layer]
-    plain = all(isinstance(t, torch.Tensor) and t.dim() == 4 and t.shape[::2] == (rows, length) for t in tensors)
-    if not tensors or not plain:
-        raise Unsupported(
-            f"the cache of {type(model).__name__} is not a key and a value for each layer",
-            hint="--task text-generation converts the model without it",
-        )
-    return [((k.shape[1], k.shape[3]), (v.shape[1], v.shape[3])) for k, v in layers]
+    with patched(Stage.CACHE_SIZES), fake_run(model):
+        return cache_specs(model, {"input_ids": torch.ones(2, 3, dtype=torch.int64)})
 
 
 def attention_of_capture() -> AbstractContextManager[Any]:

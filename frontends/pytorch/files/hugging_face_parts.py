@@ -20,16 +20,15 @@ import torch
 from convert.errors import Unsupported, UsageError
 from convert.request.options import DimSpec, InputSpec, Options
 
-from ..torch_internals import FakeTensorMode
+from .hugging_face_cache import PAST, PRESENT
 from .hugging_face_inputs import (
     BATCH,
     DECODER_SEQUENCE,
     ENCODER_SEQUENCE,
-    PAST,
     PAST_DECODER_SEQUENCE,
-    PRESENT,
     attention_of_capture,
     encoder_specs,
+    fake_run,
 )
 from .hugging_face_tasks import cache_parameter
 
@@ -131,7 +130,7 @@ def _sizes(model: Any, main: InputSpec) -> tuple[list[list[tuple[int, int]]], in
     """
     rows, length = 2, 3
     shape = [rows, *(d.size or length for d in (main.shape or ())[1:])]
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+    with fake_run(model):
         given = torch.ones(shape, dtype=torch.int64 if main.dtype == "int64" else next(model.parameters()).dtype)
         ids = torch.ones(rows, length, dtype=torch.int64)
         found = model.forward(**{str(main.name): given}, decoder_input_ids=ids, use_cache=True, return_dict=True)

@@ -135,5 +135,6 @@ def generates_with_cache(model: Any, task: str) -> bool:
             f"{type(model).__name__} has no cache of keys and values that is an input of its own",
             hint="--task text-generation converts it without",
         )
-    generates = bool(model.can_generate()) and getattr(model.config.get_text_config(), "use_cache", True)
-    return task == WITH_PAST or (not task and able and generates)
+    if task or not able or not model.can_generate():
+        return task == WITH_PAST
+    return bool(getattr(model.config.get_text_config(), "use_cache", True))

@@ -28,7 +28,8 @@ from ..common.weights import array_of, tensor_from
 from ..common.wider import narrow_dtypes, widened_for_run, widened_output
 from ..export.capture import inference
 from ..export.gradients import call_with_gradients_if_asked
-from ..files.hugging_face import is_hugging_face, parameter_name
+from ..files.hugging_face import is_hugging_face
+from ..files.hugging_face_cache import parameter_name
 from ..files.loader import load
 from ..inputs.arguments import argument_of, arrange_arguments, as_declared_type
 from ..inputs.complex_inputs import complex_inputs

@@ -34,7 +34,11 @@ def sizes_of_examples(environment: Any) -> Any:
 
 
 def decided_by_ranges(condition: Any, ranges: tuple[tuple[Any, Any], ...]) -> Any:
-    """Return the value that a condition has for all values of its symbols in these ranges; None if it has several."""
+    """Return the value that a condition has for all values of its symbols in these ranges; None if it has several, or
+    if a symbol has no range.
+    """
+    if condition.free_symbols - {symbol for symbol, _ in ranges}:
+        return None
     environment: Any = ShapeEnv()
     environment.var_to_range.update(ranges)  # not as an argument, which simplifying a quotient does not pass on
     return environment._maybe_evaluate_static(condition, axioms=())

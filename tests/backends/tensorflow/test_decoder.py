@@ -28,7 +28,7 @@ def test_a_saved_model_generates_the_same_32_tokens(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path / "llama")
     convert.convert(tmp_path / "llama", "tf", tmp_path / "llama.savedmodel", verify=False)
     call = tf.saved_model.load(str(tmp_path / "llama.savedmodel")).signatures["serving_default"]
-    parts = tuple(CachePart(f"past_key_values_0_{h}", f"present.0.{h}", 2, 4) for h in ("key", "value"))
+    parts = tuple(CachePart(f"past_key_values_0_{h}", f"present.0.{h}", (2, 0, 4)) for h in ("key", "value"))
     how = Generation(32, "input_ids", "logits", parts, "attention_mask", "position_ids")
     words, mask = np.array([[0, 0, 7, 9], [5, 3, 8, 2]]), np.array([[0, 0, 1, 1], [1, 1, 1, 1]])
     found = greedy(lambda feed: call(**{n: tf.constant(a) for n, a in feed.items()}), {}, how, words, mask)

@@ -30,7 +30,7 @@ def test_the_first_row_of_a_prompt_is_shorter_where_there_is_a_mask() -> None:
     logits = ir.Value(name="logits", type=ir.TensorType(F), shape=ir.Shape([2, 6, 50]))
     made = ir.Model(ir.Graph([], [logits], nodes=[], opset_imports={"": 23}), ir_version=10)
     for name in ("", "mask"):
-        how = Generation(32, "ids", "logits", (CachePart("a", "b", 2, 4),), name, "")
+        how = Generation(32, "ids", "logits", (CachePart("a", "b", (2, 0, 4)),), name, "")
         words, mask = _prompt(made, how)
         wanted = np.random.default_rng(0).integers(1, 50, (2, 6))
         ones = np.ones((2, 6))

@@ -88,7 +88,7 @@ def decoder(
     return g.model()
 
 
-HOW = Generation(32, "input_ids", "logits", (CachePart("past_key_values.0.key", "present.0.key", 3, 4),),
+HOW = Generation(32, "input_ids", "logits", (CachePart("past_key_values.0.key", "present.0.key", (3, 0, 4)),),
                  "attention_mask", "position_ids")  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def test_both_sides_get_one_prompt_and_the_target_its_own_names(monkeypatch: pyt
     assert ours[:3] == ("onnx", "source", HOW)
     assert theirs[:2] == ("keras", "target")
     assert (ours[4].trust, theirs[4].trust) == (False, True)
-    assert theirs[2] == Generation(32, "ids_0", "logits", (CachePart("past_0", "present_0", 3, 4),),
+    assert theirs[2] == Generation(32, "ids_0", "logits", (CachePart("past_0", "present_0", (3, 0, 4)),),
                                    "attention_mask", "position_ids")  # fmt: skip
     words, mask = ours[3]["words"], ours[3]["mask"]
     assert theirs[3] is ours[3]

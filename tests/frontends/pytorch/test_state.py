@@ -378,3 +378,33 @@ def test_a_buffer_named_as_an_output_is_another_input() -> None:
     model = read(Same(), "x:float32[rows,3]")
     assert [v.name for v in model.graph.inputs] == ["x", "output_state"]
     assert [v.name for v in model.graph.outputs] == ["output", "output_state_next"]
+
+
+class Scratch(nn.Module):
+    """Overwrites a buffer before it reads it, or the first of its rows alone."""
+
+    def __init__(self, persistent: bool, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+        self.register_buffer("scales", torch.ones(2, 3), persistent=persistent)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        new = x.amax(0).expand(self.rows, 3)
+        self.scales[:1].copy_(new) if self.rows == 1 else self.scales.copy_(new)
+        return x * self.scales.sum(0)
+
+
+@pytest.mark.parametrize(
+    ("persistent", "rows", "state"),
+    [(False, 2, []), (True, 2, ["scales"]), (False, 1, ["scales"])],
+    ids=["overwritten", "saved", "overwritten in part"],
+)
+def test_a_buffer_that_no_call_takes_from_an_earlier_one_is_no_state(
+    persistent: bool, rows: int, state: list[str]
+) -> None:
+    module = Scratch(persistent, rows).eval()
+    model = read(module, "x:float32[batch,3]")
+    assert [v.name for v in model.graph.inputs] == ["x", *state]
+    x = noise(4, 3)
+    found = run(model, x, *(np.ones((2, 3), np.float32) for _ in state))
+    np.testing.assert_allclose(found[0], module(torch.from_numpy(x)).numpy(), rtol=1e-5, atol=1e-6)

@@ -34,6 +34,10 @@ transformers: Any = pytest.importorskip("transformers", reason="Hugging Face fol
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
 
+LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.5], "long_factor": [2.0, 4.0],
+        "original_max_position_embeddings": 3}  # fmt: skip
+"""Longer texts than 3 tokens take the long factors. Across that length, `generate` of transformers computes anew."""
+
 
 def make(name: str) -> Any:
     """Return a tiny network with random weights that are large enough to matter."""
@@ -58,6 +62,13 @@ def make(name: str) -> Any:
         ),
         "mixtral": lambda: t.MixtralForCausalLM(
             t.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4, sliding_window=None)
+        ),
+        "lfm2": lambda: t.Lfm2ForCausalLM(
+            t.Lfm2Config(**SMALL, num_key_value_heads=2, layer_types=["conv", "full_attention"], eos_token_id=2)
+        ),
+        "longrope": lambda: t.Phi3ForCausalLM(
+            t.Phi3Config(**SMALL, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, eos_token_id=2,
+                         original_max_position_embeddings=3, rope_parameters=LONG)
         ),
         "longformer": lambda: t.LongformerForSequenceClassification(
             t.LongformerConfig(**SMALL, attention_window=4, max_position_embeddings=40, pad_token_id=1)
@@ -84,8 +95,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "clip",
         "falcon",
         "gpt2",
+        "lfm2",
         "llama",
         "longformer",
+        "longrope",
         "mixtral",
         "spectrogram",
         "t5",
@@ -171,10 +184,11 @@ def test_experts_do_not_keep_a_cache_from_being_known() -> None:
 
 
 GENERATED = 12
+DECODERS = ("llama", "falcon", "mixtral", "lfm2", "longrope")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gpt2", *(pytest.param(n, marks=long) for n in ("llama", "falcon", "mixtral"))])
+@pytest.mark.parametrize("name", ["gpt2", *(pytest.param(n, marks=long) for n in DECODERS)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, folders: Path, tmp_path: Path) -> None:
     """Tokens are generated greedily, through the cache, one per step; shorter rows are padded on the left."""
@@ -225,6 +239,54 @@ PLAIN = ["batch_size", "sequence_length"]
 def test_an_input_without_a_shape_has_the_dims_of_those_with_one(given: list[str], mask: list[str]) -> None:
     specs = {str(s.name): s for s in requested_specs(make("bert"), Options(inputs=tuple(map(parse_input, given))))}
     assert [str(d).replace("=..64", "") for d in specs["attention_mask"].shape or ()] == mask
+
+
+def of_parts(name: str) -> Any:
+    """A tiny network whose inputs are described by the configuration of one of its parts."""
+    t = transformers
+    words = t.BertConfig(**SMALL, is_decoder=True, add_cross_attention=True)
+    image = {**VISION, "out_features": ["stage1", "stage2"], "image_size": 48}
+    sound = {"conv_dim": (8, 8), "conv_stride": (5, 2), "conv_kernel": (10, 3), "num_feat_extract_layers": 2}
+    codec = {"num_filters": 4, "upsampling_ratios": [2], "hidden_size": 8, "codebook_size": 8, "num_lstm_layers": 1}
+    text = {"vocab_size": 50, "d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    music = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 16}
+    series = {"d_model": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 16, "patch_length": 8}
+    makers = {
+        "pictures to words": lambda: t.VisionEncoderDecoderModel(
+            encoder=t.ViTModel(t.ViTConfig(**VISION)), decoder=t.BertLMHeadModel(words)
+        ),
+        "depth": lambda: t.DepthAnythingForDepthEstimation(
+            t.DepthAnythingConfig(backbone_config=t.Dinov2Config(**image), neck_hidden_sizes=[8, 8],
+                                  reassemble_hidden_size=16, reassemble_factors=[1, 1], fusion_hidden_size=8)
+        ),
+        "sound to words": lambda: t.SpeechEncoderDecoderModel(
+            encoder=t.Wav2Vec2Model(t.Wav2Vec2Config(**SMALL, **sound, num_conv_pos_embedding_groups=2)),
+            decoder=t.BertLMHeadModel(words),
+        ),
+        "words to music": lambda: t.MusicgenForConditionalGeneration(
+            t.MusicgenConfig(text_encoder=t.T5Config(**text).to_dict(),
+                             audio_encoder=t.EncodecConfig(**codec).to_dict(),
+                             decoder=t.MusicgenDecoderConfig(**music, num_codebooks=2).to_dict())
+        ),
+        "a time series": lambda: t.PatchTSTForPrediction(
+            t.PatchTSTConfig(**series, num_input_channels=3, context_length=32, prediction_length=8)
+        ),
+    }  # fmt: skip
+    return makers[name]().eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("pictures to words", "pixel_values:float32[batch_size,3,32,32]"),
+        ("depth", "pixel_values:float32[batch_size,3,48,48]"),
+        ("sound to words", "input_values:float32[batch_size,sequence_length=400..]"),
+        ("words to music", "input_ids:int64[batch_size,sequence_length]"),
+        ("a time series", "past_values:float32[batch_size,32,3]"),
+    ],
+)
+def test_inputs_are_found_in_the_configurations_of_parts(name: str, first: str) -> None:
+    assert str(requested_specs(of_parts(name), Options())[0]) == first
 
 
 VISION = {k: v for k, v in SMALL.items() if k != "vocab_size"} | {"image_size": 32, "patch_size": 8}
