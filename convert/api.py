@@ -111,9 +111,9 @@ def convert(
         _check(request, model, report)
         return report
     graph = _verifiable(request, graph, method, report)
-    companions, read = _companions(model), _files_read(request, model)
-    with atomic_replacement(place, force=force, read=read) as temporary:
+    with atomic_replacement(place, force=force, read=_files_read(request, model)) as temporary:
         _write(request, model, temporary, report)
+        companions = _companions(model)
         del model
         if graph is not None:
             _judge(request, temporary, graph, method, report)
@@ -210,11 +210,11 @@ def _files_read(request: _Request, model: ir.Model | None = None) -> list[Path]:
     return own if model is None else [*own, *model.meta.get(FILES_KEY, [])]
 
 
-def _companions(model: ir.Model) -> Mapping[str, Path]:
-    """Return the files beside the source that belong to the output too, such as a tokenizer, by name."""
+def _companions(model: ir.Model) -> Mapping[str, Path | bytes]:
+    """Return the files that belong beside the output, by name: the source's, such as a tokenizer, or their content."""
     from convert.graph.metadata import COMPANIONS_KEY
 
-    found: Mapping[str, Path] = model.meta.get(COMPANIONS_KEY, {})
+    found: Mapping[str, Path | bytes] = model.meta.get(COMPANIONS_KEY, {})
     return found
 
 

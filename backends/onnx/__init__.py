@@ -11,7 +11,7 @@ from convert.request.naming import TargetNames
 from convert.request.storage import CALIBRATE, DTYPE, QUANTIZE
 
 from .differences import DIFFERENCES
-from .options import BLOCK_SIZE, KEEP_IO, OPSET
+from .options import BLOCK_SIZE, KEEP_IO, OPSET, RUNTIME
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +33,7 @@ FORMATS = {
         names=TargetNames(),
     )
 }
-OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE)
+OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE, RUNTIME)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
@@ -55,6 +55,10 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     opset, dtype, quantize = OPSET.of(options), DTYPE.of(options), QUANTIZE.of(options)
     rename_ends(model, FORMATS[format].names, report)
+    if RUNTIME.of(options):
+        from .genai import add_genai_config
+
+        add_genai_config(model, path.name)
     for option, needs, there in ((KEEP_IO, "--dtype", dtype), (BLOCK_SIZE, "--quantize int4", quantize == "int4")):
         if option.of(options) != option.default and not there:
             report.note(f"--{option.name.replace('_', '-')} changes nothing without {needs}", code="unread-option")

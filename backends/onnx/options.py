@@ -10,3 +10,10 @@ KEEP_IO = Option("keep_io", False, "Keep inputs and outputs in float32 (onnx, wi
 BLOCK_SIZE = Option(
     "block_size", 32, "Weights that share one scale (onnx, with --quantize int4).", choices=(16, 32, 64, 128, 256)
 )
+RUNTIME = Option(
+    "runtime",
+    "",
+    "Write the configuration of a runtime beside a decoder called model.onnx (onnx).",
+    choices=("genai",),
+    metavar="NAME",
+)

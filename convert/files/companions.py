@@ -15,14 +15,14 @@ from convert.outcome.report import Report
 _NAMES = ("model", "encoder_model", "decoder_model", "decoder_with_past_model")
 
 
-def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> None:
+def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Report) -> None:
     """Copy `files` beside the artefact `place`, and add notes; no existing file is replaced.
 
     Files are copied only if the artefact is named `model`, or like a part of one (`_NAMES`): runtimes find such an
     artefact by its folder. Beside any other artefact, the files could belong to a second model; a note then names them,
     and the output that would have them copied. A file that is no longer a plain file, or is too large, is left out with
     a note, because the model is already in place. `files` maps the name of each copy to its source, with links
-    resolved. Raises `ResourceLimit` on a full disk.
+    resolved, or to its content. Raises `ResourceLimit` on a full disk.
     """
     if not files:
         return
@@ -90,11 +90,13 @@ def keep_present(new: Path, folder: Path, stems: Iterable[str], report: Report) 
         )
 
 
-def _content(file: Path, most: int) -> bytes | None:
-    """Return the content of a plain file of at most `most` bytes.
+def _content(file: Path | bytes, most: int) -> bytes | None:
+    """Return the content of a plain file, or content that was given, of at most `most` bytes.
 
     Returns None for anything else, also if a link replaced the file.
     """
+    if isinstance(file, bytes):
+        return file if len(file) <= most else None
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as stream:

@@ -62,7 +62,9 @@ FILES_KEY = "convert.files"
 """Key in the `meta` of the model: paths of the source's weight files, which no output may overwrite."""
 
 COMPANIONS_KEY = "convert.companions"
-"""Key in the `meta` of the model: paths, by name, of files beside the source that runtimes expect beside a model."""
+"""Key in the `meta` of the model: files that runtimes expect beside a model, by name: paths beside the source, or
+content.
+"""
 
 CHANNELS_LAST = "convert.channels_last"
 """Domain of nodes whose data inputs and outputs the layout pass made channels-last, for the backends."""

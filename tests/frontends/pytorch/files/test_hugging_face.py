@@ -376,8 +376,8 @@ def test_only_plain_files_of_a_bearable_size_are_copied(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").symlink_to("vocab.txt")  # since the folder was looked at
     (tmp_path / "config.json").write_text("{}")
     files = {file.name: file for file in tmp_path.iterdir() if not file.is_dir()}
-    copy_companions(files, place, report := Report("convert"))
-    assert [f.name for f in place.parent.iterdir()] == ["config.json"]
+    copy_companions({**files, "genai_config.json": b"{}"}, place, report := Report("convert"))
+    assert sorted(f.name for f in place.parent.iterdir()) == ["config.json", "genai_config.json"]
     assert sorted(report.notes[1].partition(": ")[2].split(", ")) == ["merges.txt", "tokenizer.json", "vocab.txt"]
 
 

@@ -1,0 +1,122 @@
+"""Writes genai_config.json, by which onnxruntime-genai runs a decoder with a cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from convert import limits
+from convert.errors import Problem, Unsupported, UsageError
+from convert.files.counted_json import parse_json
+from convert.graph.metadata import COMPANIONS_KEY
+from convert.graph.values import known_dims
+
+NAME = "genai_config.json"
+_PAST, _PRESENT = "past_key_values.", "present."
+_INPUTS = ("input_ids", "attention_mask", "position_ids")
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+_OWN_TYPES = ("phi3",)
+"""Types for which genai does more than for a plain `decoder`: it computes a text anew where it crosses LongRoPE's
+length.
+"""
+_SEARCH: Mapping[str, Any] = {
+    "diversity_penalty": 0.0, "do_sample": False, "early_stopping": True, "length_penalty": 1.0, "min_length": 0,
+    "no_repeat_ngram_size": 0, "num_beams": 1, "num_return_sequences": 1, "repetition_penalty": 1.0,
+    "temperature": 1.0, "top_k": 50, "top_p": 1.0,
+}  # fmt: skip
+
+
+def add_genai_config(model: ir.Model, file: str) -> None:
+    """Add the configuration to the files that are written beside a model, which is called `file`.
+
+    Raises `UsageError` for a model that does not come from a Hugging Face folder, and `Unsupported` for one that is no
+    decoder with keys and values of equal sizes as its cache.
+    """
+    companions = model.meta.get(COMPANIONS_KEY, {})
+    if "config.json" not in companions:
+        raise UsageError("--runtime genai needs the config.json of a Hugging Face folder", hint="give such a folder")
+    config, chosen = (_read(companions.get(name)) for name in ("config.json", "generation_config.json"))
+    text = config["text_config"] if isinstance(config.get("text_config"), dict) else config
+    content = json.dumps(_configuration(model, file, {**config, **text}, chosen), indent=4) + "\n"
+    model.meta[COMPANIONS_KEY] = {**companions, NAME: content.encode()}
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    with file.open("rb") as stream:
+        found = parse_json(stream.read(limits.FOLDER_CONFIG_BYTES), str(file))
+    return found if isinstance(found, dict) else {}
+
+
+def _configuration(model: ir.Model, file: str, config: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
+    layers, heads, size = _cache(model)
+    context = next((config[key] for key in _LENGTHS if isinstance(config.get(key), int)), None)
+    if context is None:
+        raise Unsupported("config.json does not say how long a text may be", hint=f"add {_LENGTHS[0]} to it")
+    logits = next(v for v in model.graph.outputs if v.name == "logits")
+    found = {key: chosen.get(key, config.get(key)) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    if found["pad_token_id"] is None:  # genai pads rows that have ended
+        ends = found["eos_token_id"]
+        found["pad_token_id"] = ends[0] if isinstance(ends, list) else ends
+    kind = str(config.get("model_type"))
+    names = [str(v.name) for v in model.graph.inputs]
+    halves = ("key", "value")
+    return {
+        "model": {
+            **{key: value for key, value in found.items() if value is not None},
+            "context_length": context,
+            "decoder": {
+                "filename": file,
+                "head_size": size,
+                "hidden_size": config.get("hidden_size", config.get("n_embd", heads * size)),
+                "inputs": {
+                    **{name: name for name in _INPUTS if name in names},
+                    **{f"past_{half}_names": f"{_PAST}%d.{half}" for half in halves},
+                },
+                "num_attention_heads": config.get("num_attention_heads", config.get("n_head", heads)),
+                "num_hidden_layers": layers,
+                "num_key_value_heads": heads,
+                "outputs": {
+                    "logits": "logits",
+                    **{f"present_{half}_names": f"{_PRESENT}%d.{half}" for half in halves},
+                },
+                "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+            },
+            "type": kind if kind in _OWN_TYPES else "decoder",
+            "vocab_size": (known_dims(logits) or (None,))[-1],
+        },
+        "search": {
+            **{key: usual if chosen.get(key) is None else chosen[key] for key, usual in _SEARCH.items()},
+            "max_length": context,
+            "past_present_share_buffer": False,
+        },
+    }
+
+
+def _cache(model: ir.Model) -> tuple[int, int, int]:
+    """Return the number of layers, of heads, and the head size. Raises `Unsupported` for anything but a decoder."""
+    outputs = {str(v.name) for v in model.graph.outputs}
+    others = [str(v.name) for v in model.graph.inputs if not str(v.name).startswith(_PAST)]
+    cache = {str(v.name): known_dims(v) or () for v in model.graph.inputs if str(v.name).startswith(_PAST)}
+    sizes = {dims[1::2] for dims in cache.values()}
+    layers = len(cache) // 2
+    wanted = {f"{_PAST}{n}.{half}" for n in range(layers) for half in ("key", "value")}
+    problems = [f"{name} is an input" for name in others if name not in _INPUTS]
+    if "input_ids" not in others or "logits" not in outputs:
+        problems.append("there is no input input_ids and output logits")
+    if not cache or set(cache) != wanted or len(sizes) != 1:
+        problems.append("the cache is not a key and a value of one size for each layer")
+    if problems:
+        raise Unsupported(
+            problems=[Problem(f"genai_config.json does not describe this model: {text}") for text in problems],
+            hint="leave out --runtime",
+        )
+    heads, size = next(iter(sizes))
+    if not isinstance(heads, int) or not isinstance(size, int):
+        raise Unsupported("genai_config.json needs the number of heads and their size", hint="leave out --runtime")
+    return layers, heads, size
