@@ -17,8 +17,8 @@ Step = Callable[[dict[str, np.ndarray]], Arrays]
 
 PAST, PRESENT = "past_key_values.", "present."
 """The prefixes of the inputs and outputs of a cache of keys and values."""
-STATES = ("past_conv.", "past_recurrent.", "past_ssm.")
-"""The prefixes of inputs for the states of convolutions and recurrences; outputs have `present` in place of `past`."""
+STATES = "past_conv."
+"""The prefix of inputs for the states of convolutions; outputs have `present` in place of `past`."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def generation_from_json(text: str) -> Generation | EncoderGeneration:
     if "encoder" in found:
         parts = {name: GenerationPart(**found[name]) for name in ("encoder", "first", "further")}
         return EncoderGeneration(found["tokens"], **parts)
-    parts = (CachePart(part["before"], part["after"], tuple(part["shape"])) for part in found["cache"])
-    return Generation(**{**found, "cache": tuple(parts)})
+    cache = (CachePart(part["before"], part["after"], tuple(part["shape"])) for part in found["cache"])
+    return Generation(**{**found, "cache": tuple(cache)})
 
 
 def greedy(

@@ -245,7 +245,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
             found = type(self).forward(self, **values, return_dict=True)
         if (sentence := getattr(self, _SENTENCE, None)) is not None:
             return sentence(found[0], values.get("attention_mask"))
-        now = cache_outputs(self, found[cache]) if cached else []
+        now = cache_outputs(found[cache]) if cached else []
         others = {name: value for name, value in found.items() if not is_cache(value)} if cached else found
         return {_output_name(name): value for name, value in _flatten_outputs(others)} | dict(now)
 

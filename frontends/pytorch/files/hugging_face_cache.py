@@ -1,4 +1,4 @@
-"""The cache of a decoder as inputs and outputs: keys and values of attention, states of convolutions and recurrences.
+"""The cache of a decoder as inputs and outputs: keys and values of attention, and states of convolutions.
 
 Names are those that transformers.js looks for: `past_key_values.0.key` and `present.0.key`, `past_conv.1` and
 `present_conv.1`. A first call takes keys and values of length 0, and states of zeros.
@@ -7,7 +7,6 @@ Names are those that transformers.js looks for: `past_key_values.0.key` and `pre
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,9 +19,9 @@ from .hugging_face_tasks import cache_parameter
 
 PAST, PRESENT = "past_key_values", "present"
 """`--input past_key_values:float32` makes a decoder's cache inputs and outputs."""
-_STATES = ("conv", "recurrent")
-_PARAMETER = re.compile(rf"({PAST}|past_conv|past_recurrent|past_ssm)_(\d+(?:_\w+)?)")
-_INPUT = re.compile(rf"(?:{PAST}|past_conv|past_recurrent|past_ssm)\.\d.*")
+_CONV, _RECURRENT = "conv", "recurrent"
+_PARAMETER = re.compile(rf"({PAST}|past_{_CONV})_(\d+(?:_\w+)?)")
+_INPUT = re.compile(rf"(?:{PAST}|past_{_CONV})\.\d.*")
 
 
 def is_cache_parameter(name: str) -> bool:
@@ -46,40 +45,33 @@ def is_cache(value: Any) -> bool:
     return hasattr(value, "layers") and hasattr(value, "get_seq_length")
 
 
-def cache_outputs(model: Any, cache: Any) -> list[tuple[str, torch.Tensor]]:
+def cache_outputs(cache: Any) -> list[tuple[str, torch.Tensor]]:
     """Return the tensors of a cache by the names of their outputs."""
-    return [(_name(model, PRESENT, "present", *place), tensor) for *place, tensor in _tensors(cache)]
+    return [(_name(PRESENT, "present", *place), tensor) for *place, tensor in _tensors(cache)]
 
 
 def cache_specs(model: Any, sizes: Mapping[str, Any]) -> list[InputSpec]:
     """Return the inputs for a cache. `sizes` are forward's inputs for a run on fake tensors, of 2 rows and 3 tokens.
 
-    Must be called inside of `fake_run`. Raises `Unsupported` for caches of another kind, and for recurrences that
-    transformers continues with a single token only.
+    Must be called inside of `fake_run`. Raises `Unsupported` for caches of another kind, such as states of recurrences:
+    transformers computes these by chunks, whose number a capture of any length does not know.
     """
     rows, length = sizes["input_ids"].shape
     cache = model.forward(**sizes, use_cache=True, return_dict=True).get(cache_parameter(model))
-    specs = []
+    specs, fits = [], True
     for layer, part, index, tensor in _tensors(cache):
-        known = tensor.shape[0] == rows and (part in _STATES or (tensor.dim() == 4 and tensor.shape[2] == length))
-        if not known:
-            specs = []
-            break
         dims = [DimSpec(name="batch_size"), *map(DimSpec, tensor.shape[1:])]
-        if part not in _STATES:
-            dims[2] = DimSpec(name="past_sequence_length")
-        name = _name(model, PAST, "past", layer, part, index).replace(".", "_")
+        if part in ("key", "value"):
+            fits &= tensor.dim() == 4 and tensor.shape[2] == length
+            dims[2:3] = [DimSpec(name="past_sequence_length")]
+        fits &= part != _RECURRENT and tensor.shape[0] == rows
+        name = _name(PAST, "past", layer, part, index).replace(".", "_")
         specs.append(InputSpec(name, str(tensor.dtype).removeprefix("torch."), tuple(dims)))
-    # Attention says how many tokens there were, which the mask needs.
-    if not any(str(s.name).endswith("_key") for s in specs):
+    # Keys of attention say how many tokens there were, which the mask needs.
+    if not fits or not any(str(s.name).endswith("_key") for s in specs):
         raise Unsupported(
-            f"the cache of {type(model).__name__} has no keys and values of attention",
+            f"the cache of {type(model).__name__} is not made of keys and values, and of states of convolutions",
             hint="--task text-generation converts the model without it",
-        )
-    if hasattr(sys.modules[type(model).__module__], "mamba_selective_scan"):
-        raise Unsupported(
-            f"transformers continues the state of {type(model).__name__} by one token at a time only",
-            hint="--task text-generation converts the model without its cache",
         )
     return specs
 
@@ -94,7 +86,7 @@ def filled_cache(tensors: Mapping[str, torch.Tensor]) -> Any:
         found = _PARAMETER.fullmatch(name)
         assert found is not None
         number, _, half = found[2].partition("_")
-        part = half if found[1] == PAST else "_".join(filter(None, (found[1].removeprefix("past_"), half)))
+        part = half if found[1] == PAST else f"{_CONV}_{half}"
         layers.setdefault(int(number), {})[part] = tensor
     cache = DynamicCache()
     for number in range(max(layers) + 1):
@@ -114,9 +106,7 @@ def _layer_with_states(states: Mapping[str, torch.Tensor], attends: bool) -> Any
     count = max(int(part.partition("_")[2] or 0) for part in states) + 1
     layer: Any = (LinearAttentionAndFullAttentionLayer if attends else LinearAttentionLayer)(number_of_states=count)
     for part, tensor in states.items():
-        kind, _, index = part.partition("_")
-        update = layer.update_conv_state if kind == "conv" else layer.update_recurrent_state
-        update(tensor, state_idx=int(index or 0))
+        layer.update_conv_state(tensor, state_idx=int(part.partition("_")[2] or 0))
     return layer
 
 
@@ -126,16 +116,13 @@ def _tensors(cache: Any) -> Iterator[tuple[int, str, int, torch.Tensor]]:
         for part in ("key", "value"):
             if (tensor := getattr(layer, f"{part}s", None)) is not None:
                 yield number, part, 0, tensor
-        for part in _STATES:
+        for part in (_CONV, _RECURRENT):
             for index, tensor in getattr(layer, f"{part}_states", {}).items():
                 if tensor is not None:
                     yield number, part, index, tensor
 
 
-def _name(model: Any, attention: str, states: str, layer: int, part: str, index: int) -> str:
-    if part not in _STATES:
+def _name(attention: str, states: str, layer: int, part: str, index: int) -> str:
+    if part in ("key", "value"):
         return f"{attention}.{layer}.{part}"
-    # transformers.js calls a recurrence of Mamba a state space model.
-    mamba = any("mamba" in key for key in vars(model.config.get_text_config()))
-    kind = "ssm" if part == "recurrent" and mamba else part
-    return f"{states}_{kind}.{layer}{f'.{index}' if index else ''}"
+    return f"{states}_{part}.{layer}{f'.{index}' if index else ''}"

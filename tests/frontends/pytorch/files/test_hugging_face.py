@@ -183,6 +183,23 @@ def test_experts_do_not_keep_a_cache_from_being_known() -> None:
     assert [d.size for d in specs[3].shape or ()][1::2] == [2, 4]
 
 
+@pytest.mark.parametrize("name", ["Mamba", "Jamba", "Qwen3Next"])
+def test_a_recurrence_is_refused_with_its_cache(name: str) -> None:
+    sizes = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2}
+    heads = {"intermediate_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2}
+    own: dict[str, dict[str, Any]] = {
+        "Mamba": {},
+        "Jamba": {**heads, "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 1},
+        "Qwen3Next": {**heads, "head_dim": 4, "layer_types": ["linear_attention", "full_attention"], "num_experts": 2,
+                      "num_experts_per_tok": 1, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8},
+    }  # fmt: skip
+    config = getattr(transformers, f"{name}Config")(**sizes, **own[name])
+    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    with pytest.raises(Unsupported, match="is not made of keys and values, and of states of convolutions") as caught:
+        requested_specs(model, Options())
+    assert caught.value.hint == "--task text-generation converts the model without it"
+
+
 GENERATED = 12
 DECODERS = ("llama", "falcon", "mixtral", "lfm2", "longrope")
 
