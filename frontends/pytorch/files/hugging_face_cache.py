@@ -47,7 +47,8 @@ def is_cache(value: Any) -> bool:
 
 def cache_outputs(cache: Any) -> list[tuple[str, torch.Tensor]]:
     """Return the tensors of a cache by the names of their outputs."""
-    return [(_name(PRESENT, "present", *place), tensor) for *place, tensor in _tensors(cache)]
+    rows = _tensors(cache)
+    return [(_name(PRESENT, "present", layer, part, index), tensor) for layer, part, index, tensor in rows]
 
 
 def cache_specs(model: Any, sizes: Mapping[str, Any]) -> list[InputSpec]:
@@ -58,7 +59,8 @@ def cache_specs(model: Any, sizes: Mapping[str, Any]) -> list[InputSpec]:
     """
     rows, length = sizes["input_ids"].shape
     cache = model.forward(**sizes, use_cache=True, return_dict=True).get(cache_parameter(model))
-    specs, fits = [], True
+    specs: list[InputSpec] = []
+    fits = True
     for layer, part, index, tensor in _tensors(cache):
         dims = [DimSpec(name="batch_size"), *map(DimSpec, tensor.shape[1:])]
         if part in ("key", "value"):
