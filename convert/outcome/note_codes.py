@@ -234,8 +234,8 @@ _ROWS = (
         "merged-adapter",
         INFO,
         "An adapter was merged into the weights of the model.",
-        "`--adapter FOLDER` adds the products of LoRA's matrices to the weights that they belong to. The note says how "
-        "many weights changed.",
+        "Example: `--adapter FOLDER` adds the products of LoRA's matrices to the weights that they belong to. The note "
+        "says how many weights changed.",
     ),
     NoteCode(
         "weights-prefix",
