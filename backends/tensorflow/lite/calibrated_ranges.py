@@ -35,10 +35,33 @@ def choose_ranges(file: LiteFile, samples: Samples, method: str) -> None:
     if not chosen.is_plain:
         for number, array in _values(file, samples, list(found)):
             found[number].add(array)
+    centred = _centred(file)
     for number, histogram in found.items():
         low, high = histogram.range(chosen)
+        if number in centred:
+            high = max(high, -low)
+            low = -high * 128 / 127
         graph.tensors[number].quantization.min = [low]
         graph.tensors[number].quantization.max = [high]
+
+
+def _centred(file: LiteFile) -> set[int]:
+    """Return the second factors of batched products, and the values that they are moved from.
+
+    XNNPACK of TensorFlow 2.21 takes their zero point for 0.
+    """
+    graph = file.model.subgraphs[0]
+    makers = {int(t): operator for operator in graph.operators for t in operator.outputs}
+    waiting = [int(o.inputs[1]) for o in graph.operators if file.name(o) == "BATCH_MATMUL"]
+    found: set[int] = set()
+    while waiting:
+        tensor = waiting.pop()
+        maker = makers.get(tensor)
+        if tensor not in found and maker is not None and file.name(maker) in MOVING:
+            places, _ = MOVING[file.name(maker)]
+            waiting += [int(t) for t in (maker.inputs if places is None else [maker.inputs[p] for p in places])]
+        found.add(tensor)
+    return found
 
 
 def _ends(file: LiteFile, samples: Samples, numbers: list[int]) -> dict[int, tuple[float, float]]:
