@@ -181,6 +181,35 @@ def test_a_source_that_was_read_wrong_fails_with_a_narrow_target_too(share: floa
     assert found.guilty == ("frontend" if status == FAIL else "")
 
 
+@pytest.mark.parametrize(("shift", "selects", "status"), [(0, True, PASS), (1, True, INCONCLUSIVE), (1, False, FAIL)])
+def test_8_bits_that_select_other_boxes(shift: int, selects: bool, status: str) -> None:
+    """NonMaxSuppression of scores in 8 bits may select other boxes, here the next ones; a Gather may not."""
+    g = Graph()
+    boxes, scores = g.input("boxes", F, [1, 40, 4]), g.input("scores", F, [1, 1, 40])
+    rows = np.array([[0, 0, i] for i in range(5)])
+    if selects:
+        rows = g.NonMaxSuppression(boxes, scores, np.array([5]), np.float32([1.0]))
+    g.output(g.Gather(g.Squeeze(boxes, [0]), g.Gather(rows, np.array(2), axis=1), axis=0), "y")
+    corners = RNG.random((2, 1, 40, 2))
+    feeds = [
+        Feed(
+            f"seed {i}",
+            {
+                "boxes": np.concatenate([corners[i], corners[i] + 1], -1).astype(np.float32),
+                "scores": np.linspace(1, 0, 40, dtype=np.float32).reshape(1, 1, 40),
+            },
+        )
+        for i in range(2)
+    ]
+    graph = g.model()
+    exact, single = evaluated(graph, feeds), evaluated(graph, feeds, wide=False)
+    target = [{"y": np.roll(o["y"], shift, axis=0)} for o in single]
+    narrowed = NarrowedOutputs(exact, [{"y": o["y"] + 1e-4 * (-1) ** np.arange(4)} for o in exact])
+    found = verdict_on(graph, feeds, RunOutputs({"float32": single, "float64": exact}, target, exact, narrowed))
+    assert found.status == status, found.reason
+    assert ("--outputs boxes,scores" in found.reason) == (status == INCONCLUSIVE)
+
+
 def test_a_noisy_source_is_right_where_rounding_explains_it() -> None:
     """All but 1e-5 of the number is subtracted: a rounding moves the output by about 1e-2 of its size."""
     graph = chain(("Add", 1e4), ("Sub", 1e4), ("Mul", 1e-3))
