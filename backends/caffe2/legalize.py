@@ -44,6 +44,13 @@ def assign_channels_first(model: ir.Model) -> bool:
 
 
 PASSES = (
-    inline_functions, drop_size_checks, expand_unsupported, narrow_products, clean, name_resized_axes,
-    assign_channels_first, fold_batch_norms, clean,
-)  # fmt: skip
+    inline_functions,  # first: the others look at nodes of the main graph
+    drop_size_checks,  # Caffe2 has no Split that fails for wrong sizes
+    expand_unsupported,  # before the layout, which written-out operators need as well
+    narrow_products,  # Caffe2 has no float64 products; lowered learners have them
+    clean,  # folds what a lowering computes of constants
+    name_resized_axes,  # before the layout, which moves the axes of a Resize
+    assign_channels_first,
+    fold_batch_norms,  # after the layout, which makes neighbours of Conv and BatchNormalization
+    clean,  # folds transposed weights and merged biases
+)

@@ -129,11 +129,11 @@ def assign_channels_first(model: ir.Model) -> bool:
 
 
 PASSES = (
-    clean,
+    clean,  # first: the layout counts the bytes of dead nodes too
     assign_channels_first,
-    fold_batch_norms,
-    clean,
-    exact_probabilities,
+    fold_batch_norms,  # after the layout, which makes neighbours of Conv and BatchNormalization
+    clean,  # folds transposed weights and merged biases
+    exact_probabilities,  # the passes from here on are workarounds for ONNX Runtime's kernels
     write_inferred_shapes,
     full_resize,
     full_pads,
@@ -141,7 +141,7 @@ PASSES = (
     cast_for_kernels,
     cast_bfloat16_islands,
     gather_rows_of_strings,
-    write_kernel_shapes,
+    write_kernel_shapes,  # last: it reads the shapes of weights, which passes may replace
 )
 
 

@@ -58,19 +58,19 @@ _WHOLE = ("SequenceMap", "StringNormalizer")
 
 # Batch norms stay separate layers, which continue to learn their statistics.
 BEFORE_LAYOUT: tuple[Pass, ...] = (
-    drop_size_checks,
-    expand_unsupported,
-    clean,
-    unroll_loops,
-    clean,
-    name_resized_axes,
-    flatten_roots,
-    repeat_operands,
-    settle_shapes,
-    clean,
-    find_response_norms,
-    fuse_attention,
-    clean,
+    drop_size_checks,  # Keras has no computed Split to write them as
+    expand_unsupported,  # before the loops: some function bodies have them
+    clean,  # folds the number of repeats of a loop
+    unroll_loops,  # functional models have no subgraphs
+    clean,  # folds the counters of unrolled loops
+    name_resized_axes,  # before the layout, which moves the axes of a Resize
+    flatten_roots,  # the target can be trained: no NaN as a gradient
+    repeat_operands,  # TensorFlow's kernels take five groups of dims
+    settle_shapes,  # after the passes that compute shapes: Keras takes numbers only
+    clean,  # removes the nodes that computed shapes
+    find_response_norms,  # their Pads and pools would be laid out one by one
+    fuse_attention,  # before the layout, which moves Transposes of heads
+    clean,  # removes the projections that became part of a layer
 )
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean, fuse_dense)
 

@@ -44,18 +44,18 @@ def fuse_silu(model: ir.Model) -> bool:
 
 # Batch norms stay separate layers, because they are trained.
 PASSES: tuple[Pass, ...] = (
-    drop_size_checks,
-    expand_unsupported,
-    clean,
-    name_resized_axes,
-    flatten_roots,
-    find_response_norms,
+    drop_size_checks,  # PyTorch has no computed Split to write them as
+    expand_unsupported,  # before the layout, which written-out operators need as well
+    clean,  # folds what a lowering computes of constants
+    name_resized_axes,  # before the layout, which moves the axes of a Resize
+    flatten_roots,  # the target can be trained: no NaN as a gradient
+    find_response_norms,  # their Pads and pools would be laid out one by one
     assign_channels_first,
-    join_transposes,
-    compose_transposes,
-    clean,
-    fuse_linear,
-    fuse_silu,
+    join_transposes,  # makes neighbours of Transposes that the layout left around a Reshape
+    compose_transposes,  # then one Transpose is left of a chain
+    clean,  # transposes weights lazily, so that MatMuls have constant matrices
+    fuse_linear,  # after the last clean-up: it looks for constants
+    fuse_silu,  # last: no other pass knows the fused operator
 )
 
 

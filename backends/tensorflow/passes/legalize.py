@@ -39,15 +39,15 @@ def expand_unsupported(model: ir.Model) -> bool:
 
 
 BEFORE_LAYOUT: tuple[Pass, ...] = (
-    enclose_gradients,
-    expand_unsupported,
-    clean,
-    name_resized_axes,
-    flatten_roots,
-    split_broadcasts,
-    find_response_norms,
-    fold_batch_norms,
-    fold_pads,
+    enclose_gradients,  # first: a Gradient names values, and later passes rename them
+    expand_unsupported,  # before the layout, which written-out operators need as well
+    clean,  # folds what a lowering computes of constants
+    name_resized_axes,  # before the layout, which moves the axes of a Resize
+    flatten_roots,  # the target can be trained: no NaN as a gradient
+    split_broadcasts,  # kernels take five groups of dims
+    find_response_norms,  # their Pads and pools would be laid out one by one
+    fold_batch_norms,  # before the Pads: the Conv gets its bias here
+    fold_pads,  # while Pad and Conv are neighbours: the layout may put a Transpose between
 )
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean)
 
