@@ -78,6 +78,34 @@ def stft(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     return [_joined(g, g.dtype(signal), _transform(g, frames, size, inverse=False, onesided=real))]
 
 
+def mel_weight_matrix(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """MelWeightMatrix: triangles over the bins of a spectrum, evenly spaced on the mel scale, computed in float64."""
+    double = ir.DataType.DOUBLE
+    bins, points, rate, *edges = (g.Reshape(g.Cast(x, to=double), np.zeros(0, np.int64)) for x in node.inputs)
+
+    def numbers(count: ir.Value) -> ir.Value:
+        return g.Range(0.0, count, g.const(1.0, double))
+
+    low, high = (g.Mul(g.Log(g.Add(g.Div(edge, 700.0), 1.0)), 2595 / math.log(10)) for edge in edges)
+    steps = g.Add(bins, 2.0)
+    mels = g.Add(g.Mul(numbers(steps), g.Div(g.Sub(high, low), steps)), low)
+    hertz = g.Mul(g.Sub(g.Exp(g.Mul(mels, math.log(10) / 2595)), 1.0), 700.0)
+    borders = g.Floor(g.Div(g.Mul(g.Add(points, 1.0), hertz), rate))
+    left, centre, right = (g.Slice(borders, np.array([i]), np.array([i - 2 or _END[0]])) for i in range(3))
+    place = g.Unsqueeze(numbers(g.Add(g.Floor(g.Div(points, 2.0)), 1.0)), np.array([1]))
+
+    def within(start: ir.Value, end: ir.Value) -> ir.Value:
+        return g.And(g.Not(g.Less(place, start)), g.Less(place, end))
+
+    def slope(x: ir.Value, y: ir.Value, width: ir.Value) -> ir.Value:
+        return g.Div(g.Sub(x, y), g.Max(width, 1.0))
+
+    rising = g.Where(within(left, centre), slope(place, left, g.Sub(centre, left)), g.const(0.0, double))
+    y = g.Where(within(centre, right), slope(right, place, g.Sub(right, centre)), rising)
+    top = g.Equal(place, centre)  # also where two borders are the same bin
+    return [g.Cast(g.Where(top, g.const(1.0, double), y), to=node.attributes.get_int("output_datatype", 1))]
+
+
 def _scalar(g: Graph, x: ir.Value) -> ir.Value:
     return g.Reshape(g.Cast(x, to=ir.DataType.INT64), np.zeros(0, np.int64))
 

@@ -1,4 +1,4 @@
-"""Scatters with a reduction (add, mul, max, min), applied one update after the other."""
+"""Scatters with a reduction (add, mul, max, min), applied one update after the other; and operators that scatter."""
 
 from __future__ import annotations
 
@@ -53,6 +53,45 @@ def scatter_nd(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
         return body.ScatterND(old, row, body.node(operator, [body.GatherND(old, row), new]))
 
     return [_repeated(g, data, g.shape(rows)[0], lambda: g.Gather(g.Shape(rows), np.int64(0)), step)]
+
+
+def tensor_scatter(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """TensorScatter: `update` along `axis` of the cache, from one index per batch element; `circular` wraps around."""
+    cache, update, start = [*node.inputs, None][:3]
+    assert cache is not None
+    assert update is not None
+    rank = g.rank(cache)
+    axis = node.attributes.get_int("axis", -2) % rank
+    size, count = (g.Gather(g.dims(x), np.int64(axis), axis=0) for x in (cache, update))
+    places = g.Unsqueeze(g.Range(np.int64(0), count, np.int64(1)), np.array([i for i in range(rank) if i != axis]))
+    if start is not None:
+        places = g.Add(g.Unsqueeze(g.Cast(start, to=ir.DataType.INT64), np.arange(1, rank)), places)
+    if node.attributes.get_string("mode", "linear") == "circular":
+        places = g.Mod(places, size)
+    return [g.ScatterElements(cache, g.Expand(places, g.dims(update)), update, axis=axis)]
+
+
+def max_unpool(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """MaxUnpool: zeros, with each element of x at its index into the smallest tensor that pools to x.
+
+    A larger output is filled with zeros behind this tensor.
+    """
+    x, indices, wanted = [*node.inputs, None][:3]
+    assert x is not None
+    kernel = np.array(node.attributes.get_ints("kernel_shape"))
+    rank = len(kernel)
+    strides = np.array(node.attributes.get_ints("strides", [1] * rank))
+    pads = np.array(node.attributes.get_ints("pads", [0] * 2 * rank)).reshape(2, rank).sum(0)
+    dims, outer = g.dims(x), np.array([1, 1])
+    scale, more = np.concatenate([outer, strides]), np.concatenate([0 * outer, kernel - pads - strides])
+    shape = g.Add(g.Mul(dims, scale), more)
+    zeros = g.Expand(g.const(0, g.dtype(x)), g.ReduceProd(shape, np.array([0]), keepdims=1))
+    flat = np.array([-1])
+    y = g.Reshape(g.ScatterElements(zeros, g.Reshape(indices, flat), g.Reshape(x, flat)), shape)
+    if wanted is None:
+        return [y]
+    missing = g.Sub(g.Cast(wanted, to=ir.DataType.INT64), shape)
+    return [g.Pad(y, g.Concat(np.zeros(rank + 2, np.int64), missing, axis=0))]
 
 
 def _reduced(node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value, str] | None:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.legalize import older_forms, plain_forms
+from convert.legalize import older_forms, optimizers, plain_forms
 from convert.legalize.attention import attention
 from convert.legalize.bits import bitwise, bitwise_not
-from convert.legalize.fourier import dft, stft
+from convert.legalize.fourier import dft, mel_weight_matrix, stft
 from convert.legalize.grid_sample import grid_sample
-from convert.legalize.quantize import dequantize, quantize
+from convert.legalize.quantize import (
+    conv_integer,
+    dequantize,
+    dynamic_quantize,
+    qlinear_conv,
+    qlinear_matmul,
+    quantize,
+)
+from convert.legalize.replacement import Results
 from convert.legalize.resize import resize
 from convert.legalize.rotary import rotary_embedding
-from convert.legalize.scatter import scatter_elements, scatter_nd
+from convert.legalize.scatter import max_unpool, scatter_elements, scatter_nd, tensor_scatter
 from convert.numerics import decision_trees, learners, lookups
-
-Results = Sequence[ir.Value | None] | None
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,14 @@ LEARNERS: dict[str, Lowering] = {
         "SVMClassifier": learners.support_vector_classifier,
         "SVMRegressor": learners.support_vector_regressor,
         "Scaler": learners.scaler,
+        "TreeEnsemble": decision_trees.tree_ensemble,
         "TreeEnsembleClassifier": decision_trees.tree_classifier,
         "TreeEnsembleRegressor": decision_trees.tree_regressor,
     }.items()
 }
 """Operators of ONNX-ML. If the attributes of such a node contradict each other, the file is damaged."""
+
+_TRAINING = "ai.onnx.preview.training"
 
 LOWERINGS: dict[str, Lowering] = {
     "ArgMax": Lowering(older_forms.arg_last, "select_last_index only: " + NO_BODY),
@@ -69,9 +78,11 @@ LOWERINGS: dict[str, Lowering] = {
     "BitwiseXor": Lowering(bitwise, NO_BODY),
     "CenterCropPad": Lowering(older_forms.center_crop_pad, "ONNX's function body computes sizes that are known"),
     "Col2Im": Lowering(older_forms.col2im, NO_BODY),
+    "ConvInteger": Lowering(conv_integer, NO_BODY),
     "ConstantOfShape": Lowering(older_forms.constant_of_shape, NO_BODY),
     "DFT": Lowering(dft, NO_BODY),
     "DequantizeLinear": Lowering(dequantize, NO_BODY),
+    "DynamicQuantizeLinear": Lowering(dynamic_quantize, "ONNX's function body divides by 0 for zeros"),
     "Equal": Lowering(older_forms.equal, "floating numbers only: " + NO_BODY),
     "Erf": Lowering(older_forms.erf, NO_BODY),
     "GRU": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
@@ -81,9 +92,13 @@ LOWERINGS: dict[str, Lowering] = {
     "HardSwish": Lowering(plain_forms.hard_swish, _SAME),
     "LSTM": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
     "LayerNormalization": Lowering(plain_forms.layer_normalization, _VARIANCE),
+    "MaxUnpool": Lowering(max_unpool, NO_BODY),
     "MeanVarianceNormalization": Lowering(plain_forms.mean_variance_normalization, _VARIANCE),
+    "MelWeightMatrix": Lowering(mel_weight_matrix, NO_BODY),
     "Mish": Lowering(plain_forms.mish, _SAME),
     "Mod": Lowering(plain_forms.mod, "floating numbers with fmod=0 only: " + NO_BODY),
+    "QLinearConv": Lowering(qlinear_conv, NO_BODY),
+    "QLinearMatMul": Lowering(qlinear_matmul, NO_BODY),
     "QuantizeLinear": Lowering(quantize, NO_BODY),
     "RMSNormalization": Lowering(plain_forms.rms_normalization, _SAME),
     "RNN": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
@@ -93,7 +108,11 @@ LOWERINGS: dict[str, Lowering] = {
     "ScatterElements": Lowering(scatter_elements, "reductions only: " + NO_BODY),
     "ScatterND": Lowering(scatter_nd, "reductions only: " + NO_BODY),
     "Swish": Lowering(plain_forms.swish, _SAME),
+    "TensorScatter": Lowering(tensor_scatter, NO_BODY),
     "Trilu": Lowering(plain_forms.trilu, NO_BODY),
+    f"{_TRAINING}::Adagrad": Lowering(optimizers.adagrad, NO_BODY),
+    f"{_TRAINING}::Adam": Lowering(optimizers.adam, NO_BODY),
+    f"{_TRAINING}::Momentum": Lowering(optimizers.momentum, NO_BODY),
     **LEARNERS,
 }
 """Lowerings by operator.

@@ -1,4 +1,4 @@
-"""Decision tree ensembles of ONNX-ML's first versions, built of ONNX's own operators.
+"""Decision tree ensembles of ONNX-ML, built of ONNX's own operators.
 
 Small ensembles are matrices: a leaf is reached if as many of the tests above it have the required outcome as there are.
 Larger ones are walked down, all trees of a row at a time.
@@ -14,8 +14,8 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.numerics.learners import FLOAT, as_float, best_label, class_labels, floats, second_label, transformed
-from convert.semantics.trees import tree_depth
+from convert.numerics.learners import as_float, best_label, class_labels, floats, second_label, transformed
+from convert.semantics.trees import AVERAGE, MAX, MIN, SUM, member_sets, next_places, tree_depth
 
 _MATRICES = 2**20
 """Largest number of elements of the matrices of an ensemble that is built with them."""
@@ -28,6 +28,11 @@ _TESTS = {
     "BRANCH_EQ": ("Equal", False),
     "BRANCH_NEQ": ("Equal", True),
 }
+_MEMBER = "BRANCH_MEMBER"
+_MODES = (*_TESTS, _MEMBER)
+"""The modes of TreeEnsemble-5, by number."""
+
+_AGGREGATES = {"SUM": SUM, "AVERAGE": AVERAGE}
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,18 @@ class Trees:
     no: np.ndarray
     roots: np.ndarray
     weights: np.ndarray
-    """[leaves, targets]"""
+    """[leaves, targets], in the dtype of the computation; what a leaf does not weigh has no influence."""
+    members: np.ndarray | None = None
+    """The sets that tests of membership look into, padded with NaN: [tests, largest set]."""
 
 
 def tree_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """TreeEnsembleRegressor: [rows, targets]."""
     count = node.attributes.get_int("n_targets", 1)
     trees, kind = _trees(node, "target", count), node.attributes.get_string("aggregate_function", "SUM")
-    y = _sums(g, as_float(g, node.inputs[0]), trees, kind)
+    if kind not in _AGGREGATES:
+        raise Unsupported(f"aggregate_function={kind}")
+    y = _aggregated(g, as_float(g, node.inputs[0]), trees, _AGGREGATES[kind])
     base = floats(node, "base_values")
     y = g.Add(y, base) if base.size else y
     return [transformed(g, y, node.attributes.get_string("post_transform", "NONE"))]
@@ -63,7 +72,7 @@ def tree_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     labels, base = class_labels(node), floats(node, "base_values")
     ids, how = set(node.attributes.get_ints("class_ids")), node.attributes.get_string("post_transform", "NONE")
     trees = _trees(node, "class", len(labels))
-    scores = _sums(g, as_float(g, node.inputs[0]), trees, "SUM")
+    scores = _aggregated(g, as_float(g, node.inputs[0]), trees, SUM)
     if len(labels) > 2:
         if base.size not in (0, len(labels)):
             raise Unsupported(f"TreeEnsembleClassifier of {len(labels)} classes and {base.size} base values")
@@ -117,24 +126,69 @@ def _trees(node: ir.Node, kind: str, columns: int) -> Trees:
     )  # fmt: skip
 
 
-def _sums(g: Graph, x: ir.Value, trees: Trees, kind: str) -> ir.Value:
-    """Return the sum or the average, over all trees, of the leaves that each row of x reaches: [rows, targets]."""
-    if kind not in ("SUM", "AVERAGE"):
-        raise Unsupported(f"aggregate_function={kind}")
+def tree_ensemble(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """TreeEnsemble-5: [rows, targets], in the dtype of x."""
+    x, a = node.inputs[0], node.attributes
+    assert x is not None
+    if how := a.get_int("post_transform", 0):
+        raise Unsupported(f"post_transform={how}")
+
+    def tensor(name: str) -> np.ndarray | None:
+        found = a.get_tensor(name, None)
+        return None if found is None else found.numpy()
+
+    modes, splits, weights = (tensor(name) for name in ("nodes_modes", "nodes_splits", "leaf_weights"))
+    assert modes is not None
+    assert splits is not None
+    assert weights is not None
+    targets, roots = np.array(a.get_ints("leaf_targetids"), np.int64), np.array(a.get_ints("tree_roots"), np.int64)
+    yes, no = (
+        next_places(a.get_ints(f"nodes_{side}nodeids"), a.get_ints(f"nodes_{side}leafs"), len(targets))
+        for side in ("true", "false")
+    )
+    tree_depth((yes, no), len(modes), roots.tolist())  # refuses a cycle
+    kind, how = g.dtype(x).numpy(), a.get_int("aggregate_function", SUM)
+    limits = np.finfo(kind)
+    table = np.full((len(targets), a.get_int("n_targets", 1)), {MIN: limits.max, MAX: limits.min}.get(how, 0), kind)
+    table[np.arange(len(targets)), targets] = weights
+    trees = Trees(
+        np.array(a.get_ints("nodes_featureids"), np.int64), splits.astype(kind), [_MODES[mode] for mode in modes],
+        np.array(a.get_ints("nodes_missing_value_tracks_true", []) or [0] * len(modes), bool), yes, no, roots, table,
+        _padded_sets(modes, tensor("membership_values"), kind),
+    )  # fmt: skip
+    return [_aggregated(g, x, trees, how)]
+
+
+def _padded_sets(modes: np.ndarray, members: np.ndarray | None, dtype: np.dtype) -> np.ndarray | None:
+    """Return the set of each test, padded with NaN, which equals nothing; None if no test has one."""
+    sets = iter(member_sets(modes, members))
+    of_tests = [next(sets) if _MODES[mode] == _MEMBER else [] for mode in modes]
+    width = max(map(len, of_tests), default=0)
+    return np.array([[*one, *[np.nan] * (width - len(one))] for one in of_tests], dtype) if width else None
+
+
+def _aggregated(g: Graph, x: ir.Value, trees: Trees, how: int) -> ir.Value:
+    """Return the leaves that each row of x reaches, one in every tree, as one number per target: [rows, targets]."""
     tests, leaves = len(trees.features), len(trees.weights)
-    if tests and tests * leaves <= _MATRICES:
-        y = g.MatMul(g.Cast(_reached(g, x, trees), to=FLOAT), trees.weights)
+    if not tests or tests * leaves > _MATRICES:
+        found, axis = _walked(g, x, trees), np.array([1])
+    elif how in (MIN, MAX):
+        fill = np.array(trees.weights.dtype.type(np.finfo(trees.weights.dtype).max) * (1 if how == MIN else -1))
+        found, axis = g.Where(g.Unsqueeze(_reached(g, x, trees), np.array([2])), trees.weights, fill), np.array([1])
     else:
-        y = _walked(g, x, trees)
-    return g.Div(y, float(len(trees.roots))) if kind == "AVERAGE" else y
+        y = g.MatMul(g.Cast(_reached(g, x, trees), to=g.dtype(x)), trees.weights)
+        return g.Div(y, float(len(trees.roots))) if how == AVERAGE else y
+    if how in (MIN, MAX):
+        return g.node("ReduceMin" if how == MIN else "ReduceMax", [found, axis], {"keepdims": 0})
+    return g.node("ReduceMean" if how == AVERAGE else "ReduceSum", [found, axis], {"keepdims": 0})
 
 
 def _reached(g: Graph, x: ir.Value, trees: Trees) -> ir.Value:
     """Return which leaves each row of x reaches, one in every tree: [rows, leaves]."""
     tests, leaves = len(trees.features), len(trees.weights)
-    outcomes = g.Cast(_passed(g, g.Gather(x, trees.features, axis=1), trees, None), to=FLOAT)
+    outcomes = g.Cast(_passed(g, g.Gather(x, trees.features, axis=1), trees, None), to=g.dtype(x))
     above = {int(child): (t, sign) for t in range(tests) for child, sign in ((trees.yes[t], 1), (trees.no[t], -1))}
-    agree, wanted = np.zeros((tests, leaves), np.float32), np.zeros(leaves, np.float32)
+    agree, wanted = np.zeros((tests, leaves), trees.values.dtype), np.zeros(leaves, trees.values.dtype)
     for leaf in range(leaves):
         step = above.get(tests + leaf)
         for _ in range(tests + 1):
@@ -147,6 +201,7 @@ def _reached(g: Graph, x: ir.Value, trees: Trees) -> ir.Value:
 
 
 def _walked(g: Graph, x: ir.Value, trees: Trees) -> ir.Value:
+    """Return the weights of the leaves that each row of x reaches: [rows, trees, targets]."""
     tests = len(trees.features)
     depth = tree_depth((trees.yes, trees.no), tests, trees.roots.tolist())
     rows = g.Slice(g.dims(x), [0], [1], [0])
@@ -156,7 +211,7 @@ def _walked(g: Graph, x: ir.Value, trees: Trees) -> ir.Value:
         value = g.GatherElements(x, g.Gather(trees.features, test, axis=0), axis=1)
         passed = _passed(g, value, trees, test)
         place = g.Where(passed, g.Gather(trees.yes, place, axis=0), g.Gather(trees.no, place, axis=0))
-    return g.ReduceSum(g.Gather(trees.weights, g.Sub(place, np.int64(tests)), axis=0), np.array([1]), keepdims=0)
+    return g.Gather(trees.weights, g.Sub(place, np.int64(tests)), axis=0)
 
 
 def _passed(g: Graph, value: ir.Value, trees: Trees, test: ir.Value | None) -> ir.Value:
@@ -167,10 +222,21 @@ def _passed(g: Graph, value: ir.Value, trees: Trees, test: ir.Value | None) -> i
 
     limits, found = of_tests(trees.values), None
     for mode in sorted(set(trees.modes)):
-        operator, turned = _TESTS[mode]
-        passed = g.node(operator, [value, limits])
-        passed = g.Not(passed) if turned else passed
+        if mode == _MEMBER:
+            passed = _is_member(g, value, None if trees.members is None else of_tests(trees.members))
+        else:
+            operator, turned = _TESTS[mode]
+            passed = g.node(operator, [value, limits])
+            passed = g.Not(passed) if turned else passed
         own = of_tests(np.array([m == mode for m in trees.modes]))
         found = passed if found is None else g.Or(g.And(own, passed), g.And(g.Not(own), found))
     assert found is not None
     return g.Or(found, g.And(g.IsNaN(value), of_tests(trees.tracks))) if trees.tracks.any() else found
+
+
+def _is_member(g: Graph, value: ir.Value, members: ir.Value | None) -> ir.Value:
+    """Return whether each value equals one of its members in the last dim; nothing is a member of empty sets."""
+    if members is None:
+        return g.Less(value, -np.inf)
+    same = g.Cast(g.Equal(g.Unsqueeze(value, np.array([-1])), members), to=ir.DataType.INT32)
+    return g.Cast(g.ReduceMax(same, np.array([-1]), keepdims=0), to=ir.DataType.BOOL)

@@ -153,16 +153,6 @@ def lp_normalization(net: Net, x: Blob, *, axis: int, p: int) -> Blob:
     return cast(net, net.Div(wide, net.Add(size, none)), x.dtype)
 
 
-@onnx_op("MeanVarianceNormalization")
-def mean_variance_normalization(net: Net, x: Blob, *, axes: list[int]) -> Blob:
-    """(x − mean) / (deviation + 1e-9), as in ONNX's function body."""
-    wide = widen(net, x, FLOAT)
-    over = sorted(net.axis(x, a) for a in axes)
-    centred = net.Sub(wide, net.ReduceMean(wide, axes=over, keepdims=1))
-    deviation = net.Sqrt(net.ReduceMean(net.Mul(centred, centred), axes=over, keepdims=1))
-    return cast(net, net.Div(centred, net.Add(deviation, net.const(1e-9))), x.dtype)
-
-
 def _reshape_like(net: Net, y: Blob, x: Blob) -> Blob:
     """Return `y`, whose first dim is that of `x`, with the dims of `x`.
 

@@ -54,12 +54,6 @@ def eye_like(net: Net, x: Blob, *, dtype: int | None, k: int) -> Blob:
     return cast(net, net.EQ(axis_positions(net, x, 1), rows), x.dtype if dtype is None else ir.DataType(dtype))
 
 
-@onnx_op("MelWeightMatrix")
-def mel_weight_matrix(net: Net, *inputs: Blob, output_datatype: int) -> Blob:
-    """MelWeightMatrix-17. With constant inputs it is computed before this rule is called."""
-    raise Unsupported("the bands and rates of MelWeightMatrix are computed at run time")
-
-
 @onnx_op("OneHot")
 def one_hot(net: Net, indices: Blob, depth: Blob, values: Blob, *, axis: int) -> Blob:
     """OneHot-11. `values` holds the value for all other positions, then the value at the index; negative indices count

@@ -41,7 +41,7 @@ def quantize_linear(
     precision: int,
     saturate: int,
 ) -> Blob:
-    """round(x / scale) + zero point, clipped to the range of the integer; `saturate` concerns float8."""
+    """round(x / scale) half to even + zero point, clipped to the range of the integer; `saturate` concerns float8."""
     if precision not in (0, ir.DataType.FLOAT):
         raise Unsupported(f"precision={precision}: the division is in float32")
     target = ir.DataType(output_dtype or ir.DataType.UINT8) if zero_point is None else zero_point.dtype
@@ -52,7 +52,12 @@ def quantize_linear(
         if zero_point is None
         else _broadcast_parameter(net, x, cast(net, zero_point, ir.DataType.FLOAT), axis, block_size)
     )
-    return requantize(net, quotient, zero, target)
+    if target not in _RANGES:
+        raise Unsupported(f"quantization to {dtype_name(target)}, which Caffe2 does not have")
+    low, high = _RANGES[target]
+    y = round_half_even(net, quotient)
+    y = y if zero is None else net.Add(y, zero)
+    return cast(net, cast(net, net.Clip(y, min=float(low), max=float(high)), ir.DataType.INT32), target)
 
 
 @onnx_op("DequantizeLinear")
@@ -83,27 +88,6 @@ def matmul_integer(net: Net, a: Blob, b: Blob, a_zero: Blob | None, b_zero: Blob
     return _exact_product(net, x, y)
 
 
-@onnx_op("QLinearMatMul")
-def qlinear_matmul(
-    net: Net,
-    a: Blob,
-    a_scale: Blob,
-    a_zero: Blob,
-    b: Blob,
-    b_scale: Blob,
-    b_zero: Blob,
-    y_scale: Blob,
-    y_zero: Blob,
-) -> Blob:
-    x, y = _subtract_zero_point(net, a, _row_parameter(net, a, a_zero)), _subtract_zero_point(net, b, b_zero)
-    row_scale = _row_parameter(net, a, a_scale)
-    assert row_scale is not None
-    scales = [widen(net, s, FLOAT) for s in (row_scale, b_scale, y_scale)]
-    factor = net.Div(net.Mul(scales[0], scales[1]), scales[2])
-    product = net.Mul(cast(net, _exact_product(net, x, y), ir.DataType.FLOAT), factor)
-    return requantize(net, product, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
-
-
 @onnx_op("ConvInteger")
 def conv_integer(
     net: Net,
@@ -124,48 +108,6 @@ def conv_integer(
         "strides": strides,
     }  # fmt: skip
     return _exact_convolution(net, x, w, x_zero, w_zero, given)
-
-
-@onnx_op("QLinearConv")
-def qlinear_conv(
-    net: Net,
-    x: Blob,
-    x_scale: Blob,
-    x_zero: Blob,
-    w: Blob,
-    w_scale: Blob,
-    w_zero: Blob,
-    y_scale: Blob,
-    y_zero: Blob,
-    b: Blob | None,
-    *,
-    auto_pad: str,
-    dilations: list[int] | None,
-    group: int,
-    kernel_shape: list[int] | None,
-    pads: list[int] | None,
-    strides: list[int] | None,
-) -> Blob:
-    given = {
-        "auto_pad": auto_pad, "dilations": dilations, "group": group, "kernel_shape": kernel_shape, "pads": pads,
-        "strides": strides,
-    }  # fmt: skip
-    total = _exact_convolution(net, x, w, x_zero, w_zero, given)
-    if b is not None:
-        total = net.Add(total, _channel_parameter(net, b, net.rank(x)))
-    factor = net.Div(net.Mul(x_scale, _channel_parameter(net, w_scale, net.rank(x))), y_scale)
-    scaled = net.Mul(cast(net, total, ir.DataType.FLOAT), factor)
-    return requantize(net, scaled, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
-
-
-def requantize(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Blob:
-    """Return integers rounded half to even, plus the zero point, clipped to the range of `target`."""
-    if target not in _RANGES:
-        raise Unsupported(f"quantization to {dtype_name(target)}, which Caffe2 does not have")
-    low, high = _RANGES[target]
-    y = round_half_even(net, x)
-    y = y if zero is None else net.Add(y, zero)
-    return cast(net, cast(net, net.Clip(y, min=float(low), max=float(high)), ir.DataType.INT32), target)
 
 
 def _broadcast_parameter(net: Net, x: Blob, parameter: Blob, axis: int, block_size: int) -> Blob:

@@ -51,65 +51,6 @@ def scatter_nd(net: Net, x: Blob, indices: Blob, updates: Blob, *, reduction: st
     return _scatter(net, x, flatten_to_vector(net, cells), flatten_to_vector(net, updates), reduction, shape)
 
 
-@onnx_op("TensorScatter")
-def tensor_scatter(net: Net, past: Blob, update: Blob, starts: Blob | None, *, axis: int, mode: str) -> Blob:
-    """Write `update` into `past` along `axis`, starting at one index per batch element; `circular` wraps around."""
-    shape, places = fixed_dims(net, past, "TensorScatter"), fixed_dims(net, update, "TensorScatter")
-    along = net.axis(past, axis)
-    steps = np.arange(places[along], dtype=np.int64).reshape([-1 if i == along else 1 for i in range(len(shape))])
-    where = net.const(steps)
-    if starts is not None:
-        first = reshape_fixed(net, cast(net, starts, ir.DataType.INT64), [shape[0]] + [1] * (len(shape) - 1))
-        where = net.Add(first, where)
-    if mode == "circular":
-        size = net.const(np.array(shape[along]))
-        where = net.Sub(where, net.Mul(net.Div(where, size), size))
-    where = expand(net, where, net.const(np.array(places, np.int64)), places)
-    linear = linear_elements(net, where, shape, places, along)
-    return _scatter(net, past, flatten_to_vector(net, linear), flatten_to_vector(net, update), "none", shape)
-
-
-@onnx_op("MaxUnpool")
-def max_unpool(
-    net: Net,
-    x: Blob,
-    indices: Blob,
-    output_shape: Blob | None,
-    *,
-    kernel_shape: list[int],
-    pads: list[int] | None,
-    strides: list[int] | None,
-) -> Blob:
-    """MaxUnpool-22: zeros, with each element of `x` at its index into the tensor that was pooled."""
-    sizes = fixed_dims(net, x, "MaxUnpool")
-    n = len(kernel_shape)
-    steps, around = strides or [1] * n, pads or [0] * 2 * n
-    inferred = [(sizes[2 + i] - 1) * steps[i] + kernel_shape[i] - around[i] - around[n + i] for i in range(n)]
-    shape = [*sizes[:2], *inferred]
-    cells = flatten_to_vector(net, cast(net, indices, ir.DataType.INT64))
-    if output_shape is not None:
-        shape = [int(d) for d in net.need(output_shape, "the output shape of MaxUnpool")]
-    zeros = net.const(np.zeros(int(np.prod(shape)), x.dtype.numpy()))
-    # Indices refer to the tensor whose size follows from `kernel_shape`, `strides` and `pads`; in a larger output, rows
-    # have another length.
-    if output_shape is not None and shape != [*sizes[:2], *inferred]:
-        cells = _remap_indices(net, cells, [*sizes[:2], *inferred], shape)
-    return _scatter(net, zeros, cells, flatten_to_vector(net, x), "none", shape)
-
-
-def _remap_indices(net: Net, cells: Blob, old: list[int], new: list[int]) -> Blob:
-    """Return flat indices into a tensor of dims `old` as indices into one of dims `new`."""
-    result: Blob | None = None
-    for axis in range(len(old)):
-        stride, count = int(np.prod(old[axis + 1 :])), net.const(np.array(old[axis]))
-        coordinate = net.Div(cells, net.const(np.array(stride)))
-        coordinate = net.Sub(coordinate, net.Mul(net.Div(coordinate, count), count))
-        part = net.Mul(coordinate, net.const(np.array(int(np.prod(new[axis + 1 :])))))
-        result = part if result is None else net.Add(result, part)
-    assert result is not None
-    return result
-
-
 def _scatter(net: Net, x: Blob, cells: Blob, updates: Blob, reduction: str, shape: list[int]) -> Blob:
     """Return `x` with `updates` (flat) at the flat indices `cells`, with the dims `shape`."""
     data = flatten_to_vector(net, x)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..rules import onnx_op
 
-_TRAINING, _ML = "ai.onnx.preview.training", "ai.onnx.ml"
-
 onnx_op.gap(
     "Keras's functional models have no subgraphs",
     "AffineGrid",
@@ -15,14 +13,8 @@ onnx_op.gap(
     "SequenceMap",
     "ai.onnx.preview::FlexAttention",
 )
-onnx_op.gap(
-    "gradients and steps of an optimizer are no part of a Keras model",
-    *(f"{_TRAINING}::{name}" for name in ("Adagrad", "Adam", "Gradient", "Momentum")),
-)
-onnx_op.gap(
-    "Keras has no layer for what other learners than networks have learnt",
-    *(f"{_ML}::{name}" for name in ("LabelEncoder", "TreeEnsemble")),
-)
+onnx_op.gap("gradients are no part of a Keras model", "ai.onnx.preview.training::Gradient")
+onnx_op.gap("Keras has no layer for what other learners than networks have learnt", "ai.onnx.ml::LabelEncoder")
 onnx_op.gap(
     "Keras has no sequences and optionals of tensors",
     "ConcatFromSequence",
@@ -51,12 +43,8 @@ onnx_op.gap(
     "DeformConv",
     "ImageDecoder",
     "MaxRoiPool",
-    "MaxUnpool",
-    "MelWeightMatrix",
     "RoiAlign",
-    "TensorScatter",
 )
-onnx_op.gap("Keras has no quantized kernels for it", "ConvInteger", "QLinearConv", "QLinearMatMul")
 onnx_op.gap(
     "a model of Keras's layers draws random numbers in training only",
     "Bernoulli",

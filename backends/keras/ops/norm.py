@@ -125,15 +125,6 @@ def _to_scale(k: Emitter, x: KerasTensor, axes: list[int], epsilon: float) -> Ke
     return x * ops.rsqrt(ops.mean(ops.square(x), axis=axes, keepdims=True) + epsilon)
 
 
-@onnx_op("MeanVarianceNormalization")
-@halves_in_float32
-def mean_variance_normalization(k, x, *, axes):
-    axes = axes if axes is not None else [0, 2, 3]
-    mean = mean_by_axis(x, axes, True)
-    var = mean_by_axis(ops.square(x - mean), axes, True)
-    return (x - mean) / (ops.sqrt(var) + 1e-9)
-
-
 @onnx_op("LpNormalization")
 @halves_in_float32
 def lp_normalization(k, x, *, axis, p):

@@ -72,13 +72,3 @@ def _dequantized_weight(x: Constant, scale: Constant, zero: Constant | None, axi
     if zero is not None:
         numbers = numbers - zero.array.astype(scale.dtype).reshape(shape)
     return constant_of(numbers * scale.array.reshape(shape), x.name)
-
-
-@onnx_op("DynamicQuantizeLinear")
-def dynamic_quantize_linear(k, x):
-    low, high = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
-    # TensorFlow's optimizer would multiply by the reciprocal. The scale of an all-zero input is 1 in onnxruntime.
-    scale = ops.where(ops.equal(high, low), 1.0, ops.divide_no_nan(high - low, 255.0))
-    zero = ops.clip(ops.round(-low / scale), 0.0, 255.0)
-    y = ops.clip(ops.round(x / scale) + zero, 0.0, 255.0)
-    return ops.cast(y, "uint8"), scale, ops.cast(zero, "uint8")

@@ -101,18 +101,6 @@ def _product(dims: Any) -> Any:
     return total
 
 
-@onnx_op("TensorScatter")
-def tensor_scatter(t, past, update, write_indices=None, *, axis, mode):
-    axis = axis % past.dim()
-    count, batch = update.shape[axis], past.shape[0]
-    start = torch.zeros(batch, dtype=torch.int64) if write_indices is None else write_indices.to(torch.int64)
-    places = start[:, None] + torch.arange(count)[None]
-    if mode == "circular":
-        places = places % past.shape[axis]
-    shape = [n if i in (0, axis) else 1 for i, n in enumerate(update.shape)]
-    return past.scatter(axis, places.reshape(shape).expand(update.shape), update)
-
-
 @onnx_op("Slice")
 @host("starts", "ends", "axes", "steps")
 def slice_(t, x, starts, ends, axes=None, steps=None):

@@ -12,8 +12,7 @@ from convert.errors import Unsupported
 from convert.semantics.windows import ceil_pad, extent
 
 from ..common import halves_in_float32
-from ..rules import host, onnx_op
-from ..torch_internals import check
+from ..rules import onnx_op
 from .conv import equal_pads, padded, window_pads
 
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
@@ -151,27 +150,3 @@ def global_max_pool(t, x):
 @halves_in_float32
 def global_lp_pool(t, x, *, p):
     return torch.pow(torch.sum(torch.pow(torch.abs(x), p), list(range(2, x.dim())), True), 1 / p)
-
-
-@onnx_op("MaxUnpool")
-@host("output_shape")
-def max_unpool(t, x, places, output_shape=None, *, kernel_shape, pads, strides):
-    rank = len(kernel_shape)
-    strides, pads = strides or [1] * rank, pads or [0] * (2 * rank)
-    sizes = [
-        (n - 1) * s - a - b + k
-        for n, s, a, b, k in zip(x.shape[2:], strides, pads[:rank], pads[rank:], kernel_shape, strict=True)
-    ]
-    area: Any = 1
-    for n in sizes:
-        area = area * n
-    # The indices are those of the smallest input that pools to this output; a larger output shape is filled with zeros.
-    flat = torch.zeros([x.shape[0] * x.shape[1] * area], dtype=x.dtype)
-    y = flat.scatter(0, places.reshape(-1), x.reshape(-1)).reshape([*x.shape[:2], *sizes])
-    if output_shape is None:
-        return y
-    wanted = t.ints(output_shape)[2:]
-    for n, own in zip(wanted, sizes, strict=True):
-        if not isinstance(n, int):
-            check(n >= own)
-    return padded(y, [(0, n - own) for n, own in zip(wanted, sizes, strict=True)])

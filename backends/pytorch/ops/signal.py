@@ -6,10 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 import torch
 
-from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
 from ..torch_internals import check
 
@@ -101,28 +99,3 @@ def stft(t, signal, frame_step, window, frame_length, *, onesided):
     if onesided:
         spectrum = spectrum[..., : length // 2 + 1]
     return torch.view_as_real(spectrum).to(signal.dtype)
-
-
-@onnx_op("MelWeightMatrix")
-@host("num_mel_bins", "dft_length")
-def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz, *, output_datatype):
-    bins, points = t.number(num_mel_bins), t.number(dft_length)
-    for n in (bins, points):
-        if not isinstance(n, int):
-            check(n >= 0)
-    rate = sample_rate.reshape(()).to(torch.float64)
-    low, high = (
-        2595.0 * torch.log1p(v.reshape(()).to(torch.float64) / 700.0) / math.log(10)
-        for v in (lower_edge_hertz, upper_edge_hertz)
-    )
-    mels = torch.arange(bins + 2).to(torch.float64) * ((high - low) / (bins + 2)) + low
-    hertz = 700.0 * torch.expm1(mels / 2595.0 * math.log(10))
-    edges = torch.floor((points + 1) * hertz / rate)
-    place = torch.arange(points // 2 + 1).to(torch.float64)[:, None]
-    left, centre, right = edges[None, :-2], edges[None, 1:-1], edges[None, 2:]
-    zero, one = torch.zeros_like(left), torch.ones_like(left)
-    rising = torch.where((place >= left) & (place <= centre), (place - left) / torch.maximum(centre - left, one), zero)
-    rising = torch.where(centre == left, (place == centre).to(torch.float64), rising)
-    falls = (place >= centre) & (place < right)
-    y = torch.where(falls, (right - place) / torch.maximum(right - centre, one), rising)
-    return y.to(torch_dtype(ir.DataType(output_datatype)))

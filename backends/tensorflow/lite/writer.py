@@ -188,10 +188,9 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     return modified
 
 
-_OF_CHANNELS_LAST = ("ConvInteger", "MaxPool", "QLinearConv")
-_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "ConvInteger", "Div", "Loop", "MatMulInteger", "MaxUnpool", "Mod",
-                   "QLinearConv", "QLinearMatMul", "Scan", "ScatterElements", "ScatterND", "Sign", "Slice", "Split",
-                   "Squeeze", "Tile")  # fmt: skip
+_OF_CHANNELS_LAST = ("ConvInteger", "MaxPool")
+_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "ConvInteger", "Div", "Loop", "MatMulInteger", "Mod",
+                   "Scan", "ScatterElements", "ScatterND", "Sign", "Slice", "Split", "Squeeze", "Tile")  # fmt: skip
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:

@@ -7,18 +7,16 @@ Longer sums are split into parts of this length, which are added in int32.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..emit import Emitter, Value
 from ..rules import LITE, onnx_op
 from .conv import convolve
 from .linalg import matrix_product
-from .quantize import quantize_steps
-from .quantized import column_scale, subtract_zero_point
+from .quantized import subtract_zero_point
 from .windows import kernel_shape_of, spatial_shape, windows
 
 _LONGEST = 2**24 // 255**2
@@ -27,49 +25,6 @@ _LONGEST = 2**24 // 255**2
 
 @onnx_op(f"{LITE}::MatMulInteger")
 def matmul_integer(t, a, b, a_zero, b_zero):
-    return _product(t, a, b, a_zero, b_zero)
-
-
-@onnx_op(f"{LITE}::ConvInteger")
-def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
-    return _convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
-
-
-@onnx_op(f"{LITE}::QLinearMatMul")
-def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
-    sums = tf.cast(_product(t, a, b, a_zero, b_zero), tf.float32)
-    scale = column_scale(a_scale, -2, sums) * column_scale(b_scale, -1, sums) / tf.cast(y_scale, tf.float32)
-    return quantize_steps(sums * scale, y_zero)
-
-
-@onnx_op(f"{LITE}::QLinearConv")
-def qlinear_conv(
-    t,
-    x,
-    x_scale,
-    x_zero,
-    w,
-    w_scale,
-    w_zero,
-    y_scale,
-    y_zero,
-    bias,
-    *,
-    auto_pad,
-    dilations,
-    group,
-    kernel_shape,
-    pads,
-    strides,
-):
-    sums = _convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
-    sums = tf.cast(sums if bias is None else sums + bias, tf.float32)
-    scale = tf.cast(x_scale, tf.float32) * tf.cast(w_scale, tf.float32) / tf.cast(y_scale, tf.float32)
-    return quantize_steps(sums * tf.reshape(scale, [-1]), y_zero)
-
-
-def _product(t: Emitter, a: Value, b: Value, a_zero: Value, b_zero: Value) -> tf.Tensor:
-    """Return numpy.matmul of centred 8-bit operands in int32."""
     length = a.shape[-1] if a.shape[-1] is not None else b.shape[-2 if b.shape.rank > 1 else -1]
     if length is None:
         raise Unsupported(
@@ -86,20 +41,8 @@ def _product(t: Emitter, a: Value, b: Value, a_zero: Value, b_zero: Value) -> tf
     return tf.add_n(parts) if len(parts) > 1 else parts[0]
 
 
-def _convolution(
-    t: Emitter,
-    x: Value,
-    w: Value,
-    x_zero: Value,
-    w_zero: Value,
-    auto_pad: str,
-    dilations: Sequence[int] | None,
-    group: int,
-    kernel_shape: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    strides: Sequence[int] | None,
-) -> tf.Tensor:
-    """Return the int32 convolution of 8-bit x [N, spatial…, I] and w [O, I / group, kernel…]."""
+@onnx_op(f"{LITE}::ConvInteger")
+def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
     kernel = kernel_shape or kernel_shape_of(t, w)
     window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     channels, most = w.shape[1], _LONGEST // math.prod(kernel)

@@ -72,13 +72,6 @@ def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
     return tf.multiply(tf.cast(wide * tf.math.rsqrt(square + tf.constant(epsilon, kind)), scale.dtype), scale)
 
 
-@onnx_op("MeanVarianceNormalization")
-@halves_in_float32
-def mean_variance_normalization(t, x, *, axes):
-    mean, var = moments(x, axes if axes is not None else [0, 2, 3], True)
-    return (x - mean) / (tf.sqrt(var) + tf.constant(1e-9, x.dtype))
-
-
 def _wide(x: tf.Tensor, stash: tf.DType) -> tf.DType:
     """Return the dtype for sums and squares: float32 for half precision, float64 for float64."""
     if x.dtype == tf.float64:

@@ -14,7 +14,6 @@ from ..rules import LITE, onnx_op
 from .binary import exact_quotient
 from .cast import convert_dtype
 from .low_precision import NARROW_FLOATS, NARROW_INTS
-from .reduce import largest, least
 from .sums import is_half
 
 _BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), **NARROW_INTS}
@@ -30,13 +29,6 @@ def broadcast_parameter(t: Emitter, x: Value, parameter: Value, axis: int, block
         size = t.shape(x)[axis]
         return repeated[(slice(None),) * (axis % rank) + (slice(0, size),)]
     return tf.reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
-
-
-def quantize_steps(steps: tf.Tensor, zero: tf.Tensor) -> tf.Tensor:
-    """Return numbers in units of the scale, rounded half to even, plus the zero point, saturated in its dtype."""
-    low, high = _BOUNDS[zero.dtype.name]
-    moved = tf.round(steps) + tf.cast(tf.reshape(zero, []), steps.dtype)
-    return tf.cast(tf.clip_by_value(moved, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), zero.dtype)
 
 
 @onnx_op("QuantizeLinear", f"{LITE}::QuantizeLinear")
@@ -59,16 +51,6 @@ def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precis
     if zero is not None:
         steps = steps + tf.cast(broadcast_parameter(t, x, convert_dtype(zero, tf.int32), axis, block_size), steps.dtype)
     return convert_dtype(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
-
-
-@onnx_op("DynamicQuantizeLinear", f"{LITE}::DynamicQuantizeLinear")
-def dynamic_quantize_linear(t, x):
-    nothing, one = tf.zeros([], x.dtype), tf.ones([], x.dtype)
-    low, high = tf.minimum(least(x, None, False), nothing), tf.maximum(largest(x, None, False), nothing)
-    # The scale of an all-zero input is 1 in onnxruntime; the operator's function body divides by 0.
-    scale = tf.where(tf.equal(low, high), one, exact_quotient(t, high - low, tf.constant(255, x.dtype)))
-    zero = tf.cast(tf.round(-low / scale), tf.uint8)
-    return quantize_steps(x / scale, zero), scale, zero
 
 
 @onnx_op("DequantizeLinear")

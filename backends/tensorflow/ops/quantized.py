@@ -1,8 +1,6 @@
-"""Integer matrix products and convolutions, and operators that requantize their results."""
+"""Integer matrix products and convolutions."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +9,6 @@ from ..emit import Emitter, Value
 from ..rules import channels_last, onnx_op
 from .conv import convolve
 from .linalg import matrix_product
-from .quantize import quantize_steps
 from .windows import kernel_shape_of, spatial_shape, windows
 
 
@@ -45,24 +42,6 @@ def matmul_integer(t, a, b, a_zero, b_zero):
 
 @channels_last("ConvInteger")
 def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
-    return tf.cast(
-        _integer_convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides), tf.int32
-    )
-
-
-def _integer_convolution(
-    t: Emitter,
-    x: Value,
-    w: Value,
-    x_zero: Value,
-    w_zero: Value,
-    auto_pad: str,
-    dilations: Sequence[int] | None,
-    group: int,
-    kernel_shape: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    strides: Sequence[int] | None,
-) -> tf.Tensor:
     window = windows(
         spatial_shape(t, x),
         kernel_shape or kernel_shape_of(t, w),
@@ -72,47 +51,5 @@ def _integer_convolution(
         auto_pad=auto_pad,
     )
     # A pad stands for the zero point, which is 0 after centring.
-    return convolve(t, subtract_zero_point(t, x, x_zero, -1), subtract_zero_point(t, w, w_zero, 0), window, group)
-
-
-@onnx_op("QLinearMatMul")
-def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
-    sums = matrix_product(subtract_zero_point(t, a, a_zero, -2), subtract_zero_point(t, b, b_zero, -1))
-    scale = column_scale(a_scale, -2, sums) * column_scale(b_scale, -1, sums) / tf.cast(y_scale, tf.float64)
-    return quantize_steps(sums * scale, y_zero)
-
-
-def column_scale(scale: Value, axis: int, like: tf.Tensor) -> tf.Tensor:
-    """Return the scale of a matrix product's operand, per tensor or per index of `axis`, in the dtype of `like`."""
-    scale = tf.cast(scale, like.dtype)
-    if scale.shape.rank == 1 and scale.shape[0] != 1:
-        rank = like.shape.rank
-        return tf.reshape(scale, [-1 if i == axis % rank else 1 for i in range(rank)])
-    return tf.reshape(scale, []) if scale.shape.rank == 1 else scale
-
-
-@channels_last("QLinearConv")
-def qlinear_conv(
-    t,
-    x,
-    x_scale,
-    x_zero,
-    w,
-    w_scale,
-    w_zero,
-    y_scale,
-    y_zero,
-    bias,
-    *,
-    auto_pad,
-    dilations,
-    group,
-    kernel_shape,
-    pads,
-    strides,
-):
-    sums = _integer_convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
-    if bias is not None:
-        sums = sums + tf.cast(bias, tf.float64)
-    scale = tf.cast(x_scale, tf.float64) * tf.cast(w_scale, tf.float64) / tf.cast(y_scale, tf.float64)
-    return quantize_steps(sums * tf.reshape(scale, [-1]), y_zero)
+    x, w = subtract_zero_point(t, x, x_zero, -1), subtract_zero_point(t, w, w_zero, 0)
+    return tf.cast(convolve(t, x, w, window, group), tf.int32)

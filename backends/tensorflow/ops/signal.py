@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-import onnx_ir as ir
 import tensorflow as tf
 
-from ..constants import tf_dtype
 from ..emit import Dim
 from ..rules import onnx_op
 
@@ -80,25 +76,3 @@ def stft(t, signal, frame_step, window, frame_length, *, onesided):
     spectrum = tf.signal.fft(frames)
     spectrum = spectrum[..., : length // 2 + 1] if onesided else spectrum
     return to_real_parts(spectrum, signal.dtype)
-
-
-@onnx_op("MelWeightMatrix")
-def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz, *, output_datatype):
-    bins, points, rate = (tf.reshape(tf.cast(x, tf.int32), []) for x in (num_mel_bins, dft_length, sample_rate))
-    low, high = (hertz_to_mel(tf.reshape(tf.cast(x, tf.float64), [])) for x in (lower_edge_hertz, upper_edge_hertz))
-    step = (high - low) / tf.cast(bins + 2, tf.float64)
-    mels = tf.cast(tf.range(bins + 2), tf.float64) * step + low
-    hertz = 700.0 * tf.math.expm1(mels / 2595.0 * math.log(10))
-    edges = tf.floor(tf.cast(points + 1, tf.float64) * hertz / tf.cast(rate, tf.float64))
-    place = tf.cast(tf.range(points // 2 + 1), tf.float64)[:, None]
-    left, centre, right = edges[None, :-2], edges[None, 1:-1], edges[None, 2:]
-    rising = tf.where((place >= left) & (place <= centre), (place - left) / tf.maximum(centre - left, 1.0), 0.0)
-    rising = tf.where(tf.equal(centre, left), tf.cast(tf.equal(place, centre), tf.float64), rising)
-    falls = (place >= centre) & (place < right)
-    y = tf.where(falls, (right - place) / tf.maximum(right - centre, 1.0), rising)
-    return tf.cast(y, tf_dtype(ir.DataType(output_datatype)))
-
-
-def hertz_to_mel(hertz: tf.Tensor) -> tf.Tensor:
-    """Return a frequency on the mel scale."""
-    return 2595.0 * tf.math.log1p(hertz / 700.0) / math.log(10)

@@ -1,10 +1,12 @@
-"""Strings: joining, splitting, matching, normalizing, and counting n-grams."""
+"""Strings: joining, splitting, matching, normalizing, counting n-grams; and labels, which may be strings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import tensorflow as tf
 
 from convert.errors import Unsupported
@@ -114,3 +116,56 @@ def weight_counts(counts: tf.Tensor, mode: str, weights: Sequence[float] | None)
         return counts
     base = counts if mode == "TFIDF" else tf.cast(counts > 0, tf.float32)
     return base if not weights else base * tf.constant(weights, tf.float32)
+
+
+@onnx_op("ai.onnx.ml::LabelEncoder")
+def label_encoder(
+    t,
+    x,
+    *,
+    default_float,
+    default_int64,
+    default_string,
+    default_tensor,
+    keys_floats,
+    keys_int64s,
+    keys_strings,
+    keys_tensor,
+    values_floats,
+    values_int64s,
+    values_strings,
+    values_tensor,
+):
+    keys = _first_given((keys_floats, np.float32), (keys_int64s, np.int64), (keys_strings, object), tensor=keys_tensor)
+    values = _first_given(
+        (values_floats, np.float32), (values_int64s, np.int64), (values_strings, object), tensor=values_tensor
+    )
+    if default_tensor is not None:
+        default = _tensor_content(default_tensor)
+    else:
+        default = {"O": default_string, "f": default_float}.get(values.dtype.kind, default_int64)
+    table = np.append(values, np.array([default], values.dtype).reshape(-1)[:1])
+    keys = tf.constant(keys.tolist(), x.dtype)
+    found = tf.equal(tf.expand_dims(x, -1), keys)
+    if x.dtype.is_floating:
+        found = found | (tf.math.is_nan(tf.expand_dims(x, -1)) & tf.math.is_nan(keys))
+    # The value of the first matching key; the default comes after the last key.
+    place = tf.where(tf.reduce_any(found, -1), tf.argmax(tf.cast(found, tf.int8), -1), len(values))
+    kind = tf.string if table.dtype == object else tf.as_dtype(table.dtype)
+    return tf.gather(tf.constant(table.tolist(), kind), place)
+
+
+def _first_given(*choices: tuple[Sequence[Any] | None, Any], tensor: ir.TensorProtocol | None) -> np.ndarray:
+    for content, dtype in choices:
+        if content:
+            return np.array(content, dtype)
+    if tensor is None:
+        raise Unsupported("LabelEncoder without keys or values")
+    return _tensor_content(tensor)
+
+
+def _tensor_content(tensor: ir.TensorProtocol) -> np.ndarray:
+    content = np.ravel(tensor.numpy())
+    if content.dtype.kind in "OSU":
+        return np.array([x.decode() if isinstance(x, bytes) else str(x) for x in content], object)
+    return content

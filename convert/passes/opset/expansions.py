@@ -5,17 +5,16 @@ A lowering is built at the opset of its node; the operators in it are lowered in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.legalize.replacement import Results
 from convert.legalize.table import LOWERINGS
 from convert.passes.opset.quantize import dequantize, quantize
-
-Results = Sequence[ir.Value | None] | None
 
 
 def _never(node: ir.Node, target: int) -> bool:

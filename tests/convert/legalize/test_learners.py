@@ -158,6 +158,54 @@ for size, (trees, depth) in {"small": (5, 3), "deep": (4, 12)}.items():
                  **forest("class", 1, trees, depth, LEQ, dense=True, sign=sign))  # fmt: skip
 
 
+def ensemble(mode: int, how: int, deep: bool) -> dict[str, Any]:
+    """Return the attributes of TreeEnsemble-5 for three trees whose tests have `mode` (6: sets) or are mixed (−1).
+
+    The leaves of a tree are of one target for a minimum or a maximum: ONNX Runtime makes 0 of a target without leaves,
+    the specification the extreme of the dtype.
+    """
+    chance, depth = np.random.default_rng(mode + 8), 12 if deep else 2
+    nodes: list[list[Any]] = []
+    leaves: list[tuple[int, float]] = []
+    roots = []
+
+    def grown(level: int) -> tuple[int, int]:
+        """Add a subtree; return its number, and whether it is a leaf."""
+        if level == depth or (level > 1 and chance.random() < 0.2):
+            leaves.append((len(roots) % 2 if how > 1 else int(chance.integers(2)), float(np.float32(chance.normal()))))
+            return len(leaves) - 1, 1
+        own = len(nodes)
+        kind = mode if mode >= 0 else int(chance.integers(7))
+        nodes.append([int(chance.integers(4)), kind, float(np.round(chance.normal())), int(chance.random() < 0.3)])
+        nodes[own] += [*grown(level + 1), *grown(level + 1)]
+        return own, 0
+
+    for _ in range(3):
+        roots.append(grown(0)[0])
+    features, modes, splits, tracks, true, true_leaf, false, false_leaf = (list(c) for c in zip(*nodes, strict=True))
+    count = modes.count(6)
+    members = [v for i in range(count) for v in (-1.0, *[0.0, float(i)][: i % 3], NAN)]
+    given = {"membership_values": helper.make_tensor("m", FLOAT, [len(members)], members)} if count else {}
+    return {
+        "aggregate_function": how, "n_targets": 2, "tree_roots": roots,
+        "leaf_targetids": [t for t, _ in leaves],
+        "leaf_weights": helper.make_tensor("w", FLOAT, [len(leaves)], [w for _, w in leaves]),
+        "nodes_featureids": features, "nodes_missing_value_tracks_true": tracks,
+        "nodes_modes": helper.make_tensor("k", onnx.TensorProto.UINT8, [len(modes)], modes),
+        "nodes_splits": helper.make_tensor("s", FLOAT, [len(splits)], splits),
+        "nodes_truenodeids": true, "nodes_trueleafs": true_leaf, "nodes_falsenodeids": false,
+        "nodes_falseleafs": false_leaf, **given,
+    }  # fmt: skip
+
+
+for mode in range(7):
+    case(f"mode {mode}", "TreeEnsemble", np.round(HOLES), **ensemble(mode, 1, False))
+for how in range(4):
+    for deep in (False, True):
+        case(f"{'deep' if deep else 'small'}, aggregate {how}", "TreeEnsemble", np.round(HOLES),
+             **ensemble(-1, how, deep))  # fmt: skip
+
+
 def model_of(
     operator: str, inputs: tuple[np.ndarray, ...], outputs: tuple[int, ...], attributes: dict[str, Any]
 ) -> Any:
@@ -170,7 +218,7 @@ def model_of(
     outs = [helper.make_tensor_value_info(f"y{i}", kind, None) for i, kind in enumerate(outputs)]
     names = [v.name for v in ins], [v.name for v in outs]
     node = helper.make_node(operator, *names, domain=ML, **attributes)
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 5 if operator == "TreeEnsemble" else 3)]
     return helper.make_model(helper.make_graph([node], "g", ins, outs), opset_imports=imports, ir_version=8)
 
 

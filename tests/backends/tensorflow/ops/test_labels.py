@@ -1,4 +1,4 @@
-"""The rules of `backends/tensorflow/ops/trees.py` in cases that ONNX's node tests do not cover, against onnxruntime."""
+"""LabelEncoder in TensorFlow, in cases that ONNX's node tests do not cover, against onnxruntime."""
 
 from __future__ import annotations
 
