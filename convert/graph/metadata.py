@@ -46,6 +46,9 @@ WIDER_KEY = "convert.wider"
 A format that lacks the wider dtype may compute in the operator's own.
 """
 
+CANCELLING_KEY = "convert.variance"
+"""Metadata of a normalization whose variance the source computes as E[x²] − E[x]², which cancels far from zero."""
+
 DIM_KEY = "convert.dim"
 """Key in the `meta` of a value that holds one size: the dim (an int or a name) that has this size."""
 

@@ -87,6 +87,14 @@ class Reduction(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class Repeated(Expression):
+    """The elements along the last axis of `x`, each `count` times, as jnp.repeat computes them."""
+
+    x: Expression
+    count: Attribute
+
+
+@dataclass(frozen=True, eq=False)
 class Sum(Expression):
     """A constant and terms with their signs."""
 
@@ -130,9 +138,14 @@ def mean(x: Expression, axes: Attribute) -> Expression:
 
 
 def variance(x: Expression, axes: Attribute) -> Expression:
-    """Return E[(x − E[x])²], or E[x²] − E[x]², which Flax bounds by 0."""
+    """Return E[(x − E[x])²]."""
+    return mean((x - mean(x, axes)) ** 2, axes)
+
+
+def quick_variance(x: Expression, axes: Attribute) -> Expression:
+    """Return E[x²] − E[x]², which Flax bounds by 0; its digits cancel where the mean is far from zero."""
     quick = mean(x**2, axes) - mean(x, axes) ** 2
-    return either(mean((x - mean(x, axes)) ** 2, axes), op("Max", quick, 0.0), quick)
+    return either(op("Max", quick, 0.0), quick)
 
 
 def softmax(x: Expression, axis: Attribute) -> Expression:

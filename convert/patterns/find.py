@@ -12,7 +12,7 @@ import onnx_ir as ir
 from convert.graph import OPSET, Graph, location_of
 from convert.graph.values import is_used, known_dims, names_in_use
 from convert.legalize.replacement import Replacement
-from convert.patterns.expressions import Either, Expression, Number, Operator, Product, Sum, Tensor
+from convert.patterns.expressions import Either, Expression, Number, Operator, Product, Repeated, Sum, Tensor
 from convert.patterns.matcher import match
 
 Build = Callable[[Graph, Any], ir.Value | None]
@@ -106,6 +106,8 @@ def _operators(expression: Any) -> set[str]:
     if isinstance(expression, Operator):
         inner = [_operators(e) for e in expression.inputs]
         return set().union(*inner, {expression.name} - {"Sqrt"})
+    if isinstance(expression, Repeated):
+        return {"Expand", *_operators(expression.x)}
     parts = expression.terms if isinstance(expression, Sum) else ()
     parts = expression.factors if isinstance(expression, Product) else parts
     return set().union(*(_operators(e) for _, e in parts))

@@ -25,6 +25,7 @@ from convert.patterns.expressions import (
     Operator,
     Product,
     Reduction,
+    Repeated,
     Sum,
     Tensor,
 )
@@ -75,6 +76,8 @@ def match(expression: Operand, value: ir.Value | None, bound: Bindings, inserted
             yield from _match_operator(expression, node, bound, inserted)
         elif node is not None and isinstance(expression, Reduction):
             yield from _match_reduction(expression, value, node, bound, inserted)
+        elif node is not None and isinstance(expression, Repeated):
+            yield from _match_repeated(expression, value, node, bound, inserted)
 
 
 def maker_of(value: ir.Value | None) -> ir.Node | None:
@@ -208,6 +211,22 @@ def _match_reduction(
         return
     for more in _bind(e.axes.name, axes, bound):
         yield from match(e.x, x, more)
+
+
+def _match_repeated(e: Repeated, value: ir.Value, node: ir.Node, bound: Bindings, inserted: Axes) -> Iterator[Bindings]:
+    """Match [..., n] as Reshape(Expand(Unsqueeze([..., n / count], -1)))."""
+    expand = maker_of(node.inputs[0]) if node.op_type == "Reshape" else None
+    unsqueeze = maker_of(expand.inputs[0]) if expand is not None and expand.op_type == "Expand" else None
+    if expand is None or unsqueeze is None or unsqueeze.op_type != "Unsqueeze":
+        return
+    flat, spread, single = (known_dims(v) for v in (value, expand.outputs[0], unsqueeze.outputs[0]))
+    if flat is None or spread is None or single is None or len(spread) != len(flat) + 1:
+        return
+    known = isinstance(flat[-1], int) and isinstance(spread[-1], int) and spread[:-1] == single[:-1]
+    axes = constant_integers(unsqueeze.inputs[1])
+    if known and single[-1] == 1 and spread[:-2] == flat[:-1] and axes in ([-1], [len(flat)]):
+        for more in _bind(e.count.name, spread[-1], bound):
+            yield from match(e.x, unsqueeze.inputs[0], more, (*inserted, len(flat) + len(inserted)))
 
 
 def _match_divided_sum(e: Reduction, value: ir.Value, bound: Bindings, inserted: Axes) -> Iterator[Bindings]:

@@ -10,20 +10,23 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.metadata import CANCELLING_KEY
 from convert.graph.tensors import lazy_tensor
 from convert.graph.values import constant, constant_integers, inverse_permutation, known_dims
 from convert.patterns.expressions import (
     Attribute,
     Expression,
     Number,
+    Repeated,
     Tensor,
     mean,
     op,
+    quick_variance,
     sqrt,
     variance,
     written_softmax,
 )
-from convert.patterns.find import Pattern
+from convert.patterns.find import Build, Pattern
 from convert.patterns.matcher import is_close
 
 _x, _mean_, _variance, _shape, _target = (Tensor(name) for name in ("x", "mean", "variance", "shape", "target"))
@@ -52,6 +55,19 @@ def _reshaped(g: Graph, value: ir.Value | None, shape: Sequence[int], missing: f
     if tensor is None:
         return g.Reshape(value, np.array(shape, np.int64))
     return g.initializer(value.name or "const", lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape)))
+
+
+def _cancelling(build: Build) -> Build:
+    """Return `build`, which also marks the layer as one whose variance the program computes as E[x²] − E[x]²."""
+
+    def marked(g: Graph, found: Any) -> ir.Value | None:
+        made = build(g, found)
+        for node in g.graph if made is not None else ():
+            if node.op_type.endswith("Normalization"):
+                node.metadata_props[CANCELLING_KEY] = "E[x²] − E[x]²"
+        return made
+
+    return marked
 
 
 # -- over the last dims -----------------------------------------------------------------------------------------------
@@ -138,20 +154,26 @@ def _is_along(value: ir.Value, axis: int, size: object) -> bool:
 
 def _group_norm(g: Graph, found: Any) -> ir.Value | None:
     """Return GroupNormalization for groups [batch, …, groups, channels / groups] of a tensor with channels last."""
-    before, grouped, after = (known_dims(v) for v in (found.x, found.value.producer().inputs[0], found.value))
+    reshapes = [n for n, _ in found.x.uses() if n.op_type == "Reshape" and n.inputs[1] is found.shape]
+    before, after = known_dims(found.x), known_dims(found.value)
+    grouped = known_dims(reshapes[0].outputs[0]) if reshapes else None
     if before is None or grouped is None or before != after or len(before) < 3 or len(grouped) != len(before) + 1:
         return None
     sizes = [n for n in grouped[-2:] if isinstance(n, int)]
     wanted = tuple(a for a in range(1, len(grouped)) if a != len(grouped) - 2)
     if len(sizes) != 2 or None in before or grouped[1:-2] != before[1:-1] or found.axes != wanted:
         return None
-    if found.gamma is None or found.beta is None or not isinstance(before[-1], int):
+    if not isinstance(before[-1], int) or found.count not in (None, sizes[1]):
         return None
-    if not all(_covers(v, sizes, len(grouped)) and constant(v) is not None for v in (found.gamma, found.beta)):
+    given, covered = (
+        [v for v in (found.gamma, found.beta) if v is not None],
+        sizes if found.count is None else before[-1:],
+    )
+    if not all(_covers(v, covered, len(grouped)) and constant(v) is not None for v in given):
         return None
     rank, channels = len(before), before[-1]
     inner = g.Transpose(found.x, perm=[0, rank - 1, *range(1, rank - 1)])
-    gamma, beta = (_reshaped(g, v, [channels]) for v in (found.gamma, found.beta))
+    gamma, beta = (_reshaped(g, v, [channels], m, found.x) for v, m in ((found.gamma, 1.0), (found.beta, 0.0)))
     made = g.GroupNormalization(inner, gamma, beta, num_groups=sizes[0], epsilon=found.epsilon)
     g.facts(made, found.x.dtype, known_dims(inner))
     return g.Transpose(made, perm=[0, *range(2, rank), 1])
@@ -178,10 +200,32 @@ _grouped = op("Reshape", _x, _shape)
 _list, _inserted, _keepdims, _scale = Tensor("axes"), Tensor("inserted"), Attribute("keepdims"), Number("scale")
 _sum = op("ReduceSum", _x, _list, keepdims=_keepdims)
 
+_VARIANCES: tuple[tuple[Any, Any], ...] = ((variance, lambda build: build), (quick_variance, _cancelling))
+"""Ways to compute a variance, each with what it does to the function that builds a layer."""
+
+
+def _repeated(x: Expression) -> Expression:
+    return Repeated(x, Attribute("count"))
+
+
 NORMS = (
-    # Keras's group norm
-    Pattern(_group_norm, op("Reshape", _expanded(_grouped, mean(_grouped, _axes), variance(_grouped, _axes)), _target)),
-    *(Pattern(_layer_norm, form(_x, mean(_x, _axes), variance(_x, _axes))) for form in (_centered, _expanded)),
+    # Keras's group norm, and Flax's
+    *(
+        Pattern(
+            mark(_group_norm),
+            op("Reshape", _expanded(_grouped, mean(_grouped, _axes), spread(_grouped, _axes)), _target),
+        )
+        for spread, mark in _VARIANCES
+    ),
+    *(
+        Pattern(mark(_group_norm), _centered(_x, _repeated(mean(_grouped, _axes)), _repeated(spread(_grouped, _axes))))
+        for spread, mark in _VARIANCES
+    ),
+    *(
+        Pattern(mark(_layer_norm), form(_x, mean(_x, _axes), spread(_x, _axes)))
+        for form in (_centered, _expanded)
+        for spread, mark in _VARIANCES
+    ),
     Pattern(_rms_norm, _x * _gamma / sqrt(mean(_x**2, _axes) + _epsilon)),
     *(Pattern(_batch_norm, form(_x, _mean_, _variance)) for form in (_centered, _expanded)),
     Pattern(_softmax, written_softmax(_x, Attribute("axis"))),

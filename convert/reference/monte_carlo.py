@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.metadata import CANCELLING_KEY
 from convert.graph.tensors import ROUNDOFF, numpy_dtype
 from convert.graph.values import MOVES
 from convert.passes.to_float64 import widen_model
@@ -209,6 +210,8 @@ class _RoundingExecutor(Executor):
             error = roundoff * _NORMALIZATION * np.sqrt(inputs[0].size / np.prod(means))
             offset = _offset_of_means(node, inputs[0], array, means)
             moved = moved * (1 + error * self._draw(means)) + error * offset * self._draw(means)
+            if CANCELLING_KEY in node.metadata_props:
+                moved = _cancelled(node, inputs, moved, error, self._draw)
         finite = np.isfinite(array)
         return moved if finite.all() else np.where(finite, moved, array)
 
@@ -379,6 +382,22 @@ def _shape_of_means(node: ir.Node, inputs: Sequence[Any]) -> list[int]:
     elif node.op_type == "LpNormalization":
         axes = (node.attributes.get_int("axis", -1) % rank,)
     return [1 if axis in axes else length for axis, length in enumerate(inputs[0].shape)] if axes else []
+
+
+def _cancelled(node: ir.Node, inputs: Sequence[Any], y: Array, error: float, draw: Callable[..., Array]) -> Array:
+    """Return the result y of a normalization whose variance is E[x²] − E[x]², with this relative error of E[x²]."""
+    x = inputs[0]
+    channels = node.op_type == "GroupNormalization"
+    first = 2 if channels else node.attributes.get_int("axis", -1) % x.ndim
+    rows = x.reshape(len(x), node.attributes.get_int("num_groups", 1), -1) if channels else x
+    axes = (2,) if channels else tuple(range(first, x.ndim))
+    square, spread = np.mean(np.square(rows), axis=axes, keepdims=True), np.var(rows, axis=axes, keepdims=True)
+    epsilon = node.attributes.get_float("epsilon", 1e-5)
+    moved = np.maximum(spread + error * draw(square.shape) * square, 0)
+    factor = np.broadcast_to(np.sqrt((spread + epsilon) / (moved + epsilon)), rows.shape).reshape(x.shape)
+    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(1)
+    bias = bias.reshape(-1, *[1] * (x.ndim - 2)) if channels else bias
+    return (y - bias) * factor + bias
 
 
 def _offset_of_means(node: ir.Node, x: Array, y: Array, means: Sequence[int]) -> Array | float:

@@ -11,6 +11,7 @@ WRITTEN = {
     "DIMS_KEY": "convert.dims", "GUARDS_KEY": "convert.guards", "RANGE_KEY": "convert.range",
     "STATE_KEY": "convert.state", "MODE_KEY": "convert.mode", "LAYOUT_KEY": "convert.layout",
     "SIZE_CHECK_KEY": "convert.size_check", "WIDER_KEY": "convert.wider",
+    "CANCELLING_KEY": "convert.variance",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from onnx import helper
 import convert
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.metadata import CANCELLING_KEY
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from convert.parity.evidence import RunOutputs
 from convert.parity.explain.rounding import Draws, Estimates
@@ -306,6 +307,27 @@ def test_a_factor_behind_a_long_sum_is_no_rounding() -> None:
     feeds = [Feed("one", {"x": x})]
     assert target_verdict(g.model(), feeds, lambda y: y * np.float32(1 + 2e-6)).status == PASS
     assert target_verdict(g.model(), feeds, lambda y: y * np.float32(1.001)).status == FAIL
+
+
+@pytest.mark.parametrize("operator", ["LayerNormalization", "GroupNormalization"])
+@pytest.mark.parametrize(("marked", "status"), [(True, PASS), (False, INCONCLUSIVE)])
+def test_a_source_whose_variances_cancel_is_explained_by_rounding(operator: str, marked: bool, status: str) -> None:
+    """A source far from its float64 run proves something only if the graph knows that its variance is E[x²] − E[x]²."""
+    x = (np.random.default_rng(0).normal(size=(6, 4, 8)) + 300).astype(np.float32)
+    given = x if operator == "LayerNormalization" else x.reshape(6, 2, 16)
+    mean, square = (np.mean(a, -1, keepdims=True) for a in (given, given * given))
+    quick = ((given - mean) / np.sqrt(np.maximum(square - mean * mean, 0) + 1e-5)).reshape(x.shape) + 1
+    g = Graph()
+    ones = np.ones(8 if operator == "LayerNormalization" else 4, np.float32)
+    attributes = {"axis": -1} if operator == "LayerNormalization" else {"num_groups": 2}
+    value = g.node(operator, [g.input("x", F, ["n", 4, 8]), ones, ones], {**attributes, "epsilon": 1e-5})
+    if marked:
+        value.producer().metadata_props[CANCELLING_KEY] = "E[x²] − E[x]²"
+    g.output(value, "y")
+    feeds = [Feed("one", {"x": x})]
+    exact, single = evaluated(g.model(), feeds), evaluated(g.model(), feeds, wide=False)
+    runs = RunOutputs({"float32": [{"y": quick}], "float64": exact}, single, exact)
+    assert verdict_on(g.model(), feeds, runs).status == status
 
 
 def test_sums_in_float64_have_the_rounding_of_float64() -> None:

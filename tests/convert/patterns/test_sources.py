@@ -10,6 +10,7 @@ import io
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,13 @@ def functions() -> dict[str, tuple[Callable[..., Any], tuple[str, ...], list[str
     def by_einsum(q: Any, k: Any, v: Any) -> Any:
         return jnp.einsum("bhqk,bhkd->bqhd", jax.nn.softmax(jnp.einsum("bhqd,bhkd->bhqk", q, k)), v)
 
+    def group_norm(image: Any, quick: bool = True, groups: int = 2) -> Any:
+        from flax import linen
+
+        norm = linen.GroupNorm(groups, use_fast_variance=quick)
+        return norm.apply({"params": {"scale": np.arange(1, 5.0, dtype="f"), "bias": np.arange(4.0, dtype="f")}}, image)
+
+    transposed = ["Transpose", "GroupNormalization", "Transpose"]
     return {
         "gelu": (lambda x: 0.5 * x * (1 + jax.lax.erf(x / np.float32(math.sqrt(2)))), ("x",), ["Gelu"]),
         "gelu by tanh": (jax.nn.gelu, ("x",), ["Gelu"]),
@@ -216,6 +224,9 @@ def functions() -> dict[str, tuple[Callable[..., Any], tuple[str, ...], list[str
         "attention": (attention, ("q", "k", "v"), ["Attention"]),
         "attention by einsum": (by_einsum, ("q", "k", "v"), ["Attention", "Transpose", "Transpose"]),
         "attention with a mask": (masked, ("q", "k", "v"), ["Attention"]),
+        "group norm": (group_norm, ("image",), transposed),
+        "group norm of one group": (partial(group_norm, groups=1), ("image",), transposed),
+        "group norm by deviations": (partial(group_norm, quick=False), ("image",), transposed),
     }
 
 
@@ -227,6 +238,9 @@ FUNCTIONS = (
     "attention",
     "attention by einsum",
     "attention with a mask",
+    "group norm",
+    "group norm of one group",
+    "group norm by deviations",
 )
 
 
