@@ -165,10 +165,8 @@ def _group_norm(g: Graph, found: Any) -> ir.Value | None:
         return None
     if not isinstance(before[-1], int) or found.count not in (None, sizes[1]):
         return None
-    given, covered = (
-        [v for v in (found.gamma, found.beta) if v is not None],
-        sizes if found.count is None else before[-1:],
-    )
+    given = [v for v in (found.gamma, found.beta) if v is not None]
+    covered = sizes if found.count is None else [before[-1]]
     if not all(_covers(v, covered, len(grouped)) and constant(v) is not None for v in given):
         return None
     rank, channels = len(before), before[-1]

@@ -20,6 +20,7 @@ from convert.passes.clean import drop_identities, drop_unused, share_repeated
 from convert.passes.fold import fold_constants
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.patterns.layers import find_layers
+from convert.patterns.recurrent.find import find_recurrent
 from convert.request.options import DimSpec, InputSpec, Options
 from convert.request.source import Source
 
@@ -78,6 +79,7 @@ def _lowered(walker: Walker, program: Program, options: Options, report: Report)
     constants = (v for name, v in result.graph.initializers.items() if name not in program.weights)
     record_written_numbers(constants)
     find_layers(result)
+    find_recurrent(result)
     drop_unused(result)
     if bounds:
         result.metadata_props[DIMS_KEY] = json.dumps(bounds)

@@ -126,6 +126,7 @@ _FOLLOWED: Mapping[str, Callable[..., np.ndarray]] = {
     "remainder": _elementwise(_truncated(sizes.modulo)),
     "maximum": _elementwise(sizes.largest),
     "minimum": _elementwise(sizes.smallest),
+    "clamp": _elementwise(lambda low, x, high: sizes.largest(low, sizes.smallest(x, high))),
     "negate": _elementwise(lambda a: a * -1),
     "convert": _elementwise(lambda a: a),
     "compare": _compared,

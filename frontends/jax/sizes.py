@@ -59,7 +59,7 @@ class Size:
 
     def least(self) -> int | None:
         """Return the smallest value if every name is 1 or more; None if that is unknown."""
-        if any("(" in name for factors, _ in self.terms for name in factors):
+        if any("(" in name or "<" in name for factors, _ in self.terms for name in factors):
             return None
         if any(count < 0 for factors, count in self.terms if factors):
             return None
@@ -69,6 +69,11 @@ class Size:
 def named(name: str) -> Size:
     """Return the size of a dim of this name."""
     return Size((((name,), 1),))
+
+
+def counter(name: str, turns: Size) -> Size:
+    """Return the number of a loop's iteration, from 0 to `turns` − 1, as a size; no dim is ever called so."""
+    return named(f"{name}<{turns}")
 
 
 def number(value: int) -> Size:
@@ -122,9 +127,23 @@ def compare(one: Size, other: Size) -> int | None:
     gap = one - other
     if gap.number is not None:
         return (gap.number > 0) - (gap.number < 0)
-    if (gap.least() or -1) >= 0:
-        return 1
-    return -1 if ((other - one).least() or -1) >= 0 else None
+    for sign in (1, -1):
+        lowest = _without_counters(gap * sign)
+        if (lowest.least() or -1) >= 0 or (lowest.number == 0):
+            return sign
+    return None
+
+
+def _without_counters(size: Size) -> Size:
+    """Return a bound that `size` is at least: each number of an iteration is its first one, or its last."""
+    bound = number(0)
+    for factors, count in size.terms:
+        if len(factors) == 1 and "<" in factors[0] and "(" not in factors[0]:
+            turns = parse_size(factors[0].partition("<")[2])
+            bound += number(0) if count > 0 else (turns - 1) * count
+        else:
+            bound += Size(((factors, count),))
+    return bound
 
 
 def parse_size(text: str) -> Size:

@@ -73,11 +73,12 @@ class NamedGraph(Graph):
         """Return the dim of this name as an int64 tensor of one element; None if no value has it."""
         if name in self.known:
             return self.known[name]
+        outer = self.parent.size(name) if isinstance(self.parent, NamedGraph) else None
         place = self.places.get(name)
-        if place is not None:
-            self.known[name] = self.Shape(place[0], start=place[1], end=place[1] + 1)
-            return self.known[name]
-        return self.parent.size(name) if isinstance(self.parent, NamedGraph) else None
+        if outer is not None or place is None:
+            return outer
+        self.known[name] = self.Shape(place[0], start=place[1], end=place[1] + 1)
+        return self.known[name]
 
     def compute_size(self, size: Size) -> ir.Value | None:
         """Return a size as an int64 tensor of one element; None if no value has one of its names."""

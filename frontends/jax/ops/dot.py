@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
+from convert.graph.values import constant
 
 from ..rules import stablehlo_op
 from ..sizes import number, of_dim
@@ -42,14 +43,15 @@ def contracted(
 ) -> ir.Value:
     """The product, computed in the dtype of the result, which is the operands' or a wider one, or in int32.
 
-    A matrix times a tensor, as vmap makes of a layer of one sample, is that tensor times the matrix turned round.
+    A weight times a tensor, as vmap makes of a layer of one sample, is that tensor times the weight turned round.
     """
     dtype = ir.DataType.INT32 if result.dtype in FEW_BITS else result.dtype
     x, y = (v if v.dtype == dtype else g.Cast(v, to=dtype) for v in (x, y))
     free = [[a for a in range(g.rank(v)) if a not in (*b, *s)] for v, b, s in zip((x, y), batch, summed, strict=True)]
     batch_dims = [g.shape(x)[a] for a in batch[0]]
     left, right = ([g.shape(v)[a] for a in axes] for v, axes in zip((x, y), free, strict=True))
-    if not batch[0] and len(left) == 1 and len(right) > 1:
+    weight_first = constant(x) is not None and constant(y) is None and len(right) == 1
+    if not batch[0] and len(left) == 1 and (weight_first or len(right) > 1):
         turned = ResultType(result.dtype, (*result.dims[1:], result.dims[0]))
         found = contracted(g, y, x, batch, (summed[1], summed[0]), turned)
         return g.Transpose(found, perm=[len(right), *range(len(right))])

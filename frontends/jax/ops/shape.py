@@ -11,13 +11,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
-from convert.graph.values import known_dims
+from convert.graph.values import constant, constant_integers, known_dims
 from convert.numerics.bits import bitcast
 
 from ..rules import stablehlo_op, tensor_op
 from ..sizes import Size, number, of_dim
 from ..types import FLOATS, FOUR_BITS
-from ..values import Tensor, shape_vector, whole
+from ..values import NamedGraph, Tensor, shape_vector, whole
 
 
 def int64(g: Graph, value: ir.Value) -> ir.Value:
@@ -91,7 +91,23 @@ def reshaped(g: Graph, x: Tensor, dims: tuple[Dim, ...], computed: ir.Value | No
     dims = resolved_dims(x.dims, dims)
     if dims == x.dims and None not in dims:
         return x
+    if (row := _row(g, x, dims)) is not None:
+        return Tensor(g.facts(row, shape=dims), dims)
     return Tensor(reshape_node(g, x.value, x.dims, dims, computed), dims)
+
+
+def _row(g: Graph, x: Tensor, dims: tuple[Dim, ...]) -> ir.Value | None:
+    """Return a Gather if `x` is one row, at a computed place, and the reshape removes the first axis; else None."""
+    node = x.value.producer()
+    if node is None or node.op_type != "Slice" or len(node.inputs) > 4 or x.dims[:1] != (1,) or dims != x.dims[1:]:
+        return None
+    source, begin, _, axes = node.inputs
+    if begin is None or constant_integers(axes) != [0] or constant(begin) is not None:
+        return None
+    maker = begin.producer()
+    scalar = maker.inputs[0] if maker is not None and maker.op_type == "Unsqueeze" else None
+    row: ir.Value = g.Gather(source, g.Squeeze(begin, [0]) if scalar is None else scalar, axis=0)
+    return row
 
 
 def reshape_node(
@@ -245,16 +261,41 @@ def real_dynamic_slice(g, x, starts, ends, steps, *, result):
     """Return the slice for starts, ends and steps as vectors, which JAX computes from constants and sizes of dims."""
     x = whole(g, x)
     operands = [whole(g, t) for t in (starts, ends, steps)]
-    axes = g.const(np.arange(x.rank, dtype=np.int64))
-    value = g.Slice(x.value, *(int64(g, t.value) for t in operands[:2]), axes, int64(g, operands[2].value))
     dims = list(result.dims)
+    rows: list[tuple[Size, ...]] = []
     known = [t.sizes.tolist() for t in operands if t.sizes is not None]
     if len(known) == len(operands):
-        for axis, (a, b, c) in enumerate(zip(*known, strict=True)):
-            if dims[axis] is None and c.number == 1:
-                dims[axis] = (b - a).dim
+        rows = list(zip(*known, strict=True))
+    for axis, (a, b, c) in enumerate(rows):
+        if dims[axis] is None and c.number == 1:
+            dims[axis] = (b - a).dim
+    # Axes that are taken whole are left out.
+    axes = [
+        axis
+        for axis in range(x.rank)
+        if not rows or (rows[axis][0].number, rows[axis][1], rows[axis][2].number) != (0, of_dim(x.dims[axis]), 1)
+    ]
+    if not axes:
+        return x
+    bounds = [_of_axes(g, t, axes) for t in operands]
+    value = g.Slice(
+        x.value, *bounds[:2], axes, None if rows and all(rows[a][2].number == 1 for a in axes) else bounds[2]
+    )
     g.facts(value, shape=dims)
     return Tensor(value, tuple(dims))
+
+
+def _of_axes(g: Graph, vector: Tensor, axes: list[int]) -> ir.Value:
+    """Return the elements of a vector for some axes as int64, computed from sizes of dims if these are known."""
+    if vector.sizes is not None and isinstance(g, NamedGraph):
+        computed = [g.compute_size(vector.sizes.tolist()[axis]) for axis in axes]
+        parts = [p for p in computed if p is not None]
+        if len(parts) == len(axes):
+            joined: ir.Value = parts[0] if len(parts) == 1 else g.Concat(*parts, axis=0)
+            return joined
+    content = int64(g, vector.value)
+    chosen: ir.Value = content if vector.dims == (len(axes),) else g.Gather(content, axes, axis=0)
+    return chosen
 
 
 @stablehlo_op("bitcast_convert")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
@@ -10,12 +13,14 @@ from convert.graph import Dim, Graph
 from convert.graph.values import constant
 
 from ..rules import stablehlo_op, tensor_op
-from ..sizes import Size, of_dim
-from ..values import Tensor, shape_vector, whole
+from ..sizes import Size, compare, number, of_dim
+from ..values import NamedGraph, Tensor, shape_vector, whole
 from .shape import int64
 
 UPDATE_KEY = "convert.jax.update"
-"""In the `meta` of a tensor with another one in it: the tensor, what was put in, and where along the first axis."""
+"""In the `meta` of a tensor with another one in it: the tensor, what was put in, and the `Size` of its place along the
+first axis if that is known.
+"""
 
 
 def inside(g: Graph, start: ir.Value, size: ir.Value | int, length: int | None, x: ir.Value, axis: int) -> ir.Value:
@@ -37,26 +42,42 @@ def _length(x: ir.Value, g: Graph, axis: int) -> int | None:
     return dim if isinstance(dim, int) else None
 
 
+def _known_start(g: Graph, start: np.ndarray | None, length: Dim, dim: Dim) -> ir.Value | None:
+    """Return a start (int64, one element) that surely leaves room for a slice of this length; None for others."""
+    whole_length, size = of_dim(dim), of_dim(length)
+    if start is None or size is None or whole_length is None or not isinstance(g, NamedGraph):
+        return None
+    place = start.item()
+    fits = compare(place, number(0)) in (0, 1) and compare(whole_length - size, place) in (0, 1)
+    return g.compute_size(place) if fits else None
+
+
 @stablehlo_op("dynamic_slice")
-def dynamic_slice(g, x, *starts, slice_sizes):
+def dynamic_slice(g, x, *starts, slice_sizes, sizes):
     """Return the slice; axes that are taken whole are left out, for any start."""
-    axes = [a for a, size in enumerate(slice_sizes) if g.shape(x)[a] != size]
+    dims = g.shape(x)
+    axes = [a for a, size in enumerate(slice_sizes) if dims[a] != size]
     if not axes:
         return x
-    begins = [g.Unsqueeze(inside(g, int64(g, starts[a]), slice_sizes[a], _length(x, g, a), x, a), [0]) for a in axes]
+    begins = []
+    for a in axes:
+        known = _known_start(g, sizes[1 + a], slice_sizes[a], dims[a])
+        if known is None:
+            known = g.Unsqueeze(inside(g, int64(g, starts[a]), slice_sizes[a], _length(x, g, a), x, a), [0])
+        begins.append(known)
     begin = g.Concat(*begins, axis=0) if len(begins) > 1 else begins[0]
     end = g.Add(begin, g.const(np.array([slice_sizes[a] for a in axes], np.int64)))
     return g.Slice(x, begin, end, axes)
 
 
 @stablehlo_op("dynamic_update_slice")
-def dynamic_update_slice(g, x, update, *starts):
+def dynamic_update_slice(g, x, update, *starts, sizes):
     """Return the parts before the update, the update, and the part after it, joined along one axis, and within that
     along the next.
     """
     axes = [a for a in range(len(starts)) if g.shape(x)[a] != g.shape(update)[a] or g.shape(x)[a] is None]
-    found = _updated(g, x, update, starts, axes)
-    found.meta[UPDATE_KEY] = (x, update, starts[0] if starts else None)
+    found = _updated(g, x, update, starts, axes, sizes[2:])
+    found.meta[UPDATE_KEY] = (x, update, sizes[2].item() if starts and sizes[2] is not None else None)
     return found
 
 
@@ -65,7 +86,9 @@ def _computed_length(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     return length
 
 
-def _updated(g: Graph, x: ir.Value, update: ir.Value, starts: tuple[ir.Value, ...], axes: list[int]) -> ir.Value:
+def _updated(
+    g: Graph, x: ir.Value, update: ir.Value, starts: tuple[ir.Value, ...], axes: list[int], sizes: Sequence[Any]
+) -> ir.Value:
     if not axes:
         return update
     axis, rest = axes[0], axes[1:]
@@ -73,12 +96,13 @@ def _updated(g: Graph, x: ir.Value, update: ir.Value, starts: tuple[ir.Value, ..
     length: ir.Value | int = (
         size if isinstance(size, int) else g.Squeeze(g.Shape(update, start=axis, end=axis + 1), [0])
     )
-    start = inside(g, int64(g, starts[axis]), length, _length(x, g, axis), x, axis)
-    begin = g.Unsqueeze(start, [0])
+    begin = _known_start(g, sizes[axis], size, g.shape(x)[axis])
+    if begin is None:
+        begin = g.Unsqueeze(inside(g, int64(g, starts[axis]), length, _length(x, g, axis), x, axis), [0])
     end = g.Add(begin, length if isinstance(length, ir.Value) else g.const(np.array([length], np.int64)))
     before = g.Slice(x, [0], begin, [axis])
     after = g.Slice(x, end, [2**62], [axis])
-    middle = _updated(g, g.Slice(x, begin, end, [axis]), update, starts, rest) if rest else update
+    middle = _updated(g, g.Slice(x, begin, end, [axis]), update, starts, rest, sizes) if rest else update
     found = g.Concat(before, middle, after, axis=axis)
     g.facts(found, shape=g.shape(x))
     return found

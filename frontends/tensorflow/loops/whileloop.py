@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
+from convert.patterns.recurrent.emit import emit_recurrent
 
 from ..common import shape_values
 from ..common.dims import sizes_tensor
@@ -20,7 +21,6 @@ from ..common.lazy_reshape import cast, int64
 from ..common.tensor_lists import TensorList, merge_dims, pad_to_size, stack_elements, tensor_list_from_stacked
 from ..common.unequal_lists import is_unequal, joined_elements, length_of, unequal_list
 from .loop_analysis import WhileLoop, analyze_loop, trip_count
-from .rnn import emit_recurrent
 
 
 @dataclass
@@ -257,7 +257,7 @@ def _emit_loop(
         inner, initial, results = ([side[k] for k in carried] for side in (turn.inner, arguments, turn.results))
         rounds, sizes = (count.value, count.content), _list_sizes(loop, arguments, scans)
         added = [items[k] for k in scans]
-        found = emit_recurrent(g, turn.graph, turn.iteration, inner, initial, results, added, rounds, sizes)
+        found = emit_recurrent(g, turn.graph.graph, turn.iteration, inner, initial, results, added, rounds, sizes)
         if found is not None:
             final |= dict(zip(carried, found.states, strict=True))
             for k, outputs, last in zip(scans, found.outputs, found.last, strict=True):

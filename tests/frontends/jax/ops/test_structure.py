@@ -380,7 +380,7 @@ def test_what_a_scan_stacks_is_not_carried() -> None:
     model = read(exported(row("scan", lstm_like, f32(6, 2, 4), f32(4, 4))))
     (loop,) = (node for node in model.graph if node.op_type == "Loop")
     body = loop.attributes["body"].as_graph()
-    assert (len(body.inputs), len(body.outputs)) == (4, 4)  # iteration, condition, counter, state; and the rows
+    assert (len(body.inputs), len(body.outputs)) == (3, 3)  # iteration, condition, state; and the rows
     assert not [node for node in body if node.op_type == "Concat" and len(node.outputs[0].shape) > 1]
 
 

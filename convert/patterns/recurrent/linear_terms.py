@@ -8,19 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.tensors import dims_of
+from convert.graph.tensors import dims_of, lazy_tensor
+from convert.graph.values import known_dims
+
+_MOVES = frozenset({"Transpose", "Concat", "Expand", "Reshape", "Unsqueeze", "Squeeze"})
+"""Operators that only move elements of a weight, as cells do that store one weight for each gate."""
 
 
 @dataclass(frozen=True)
 class WeightSlice:
-    """Columns (and rows `first` to `last`) of a weight; `source` is its other factor, None for a bias."""
+    """Columns (and rows `first` to `last`) of a weight; `source` is its other factor, None for a bias.
+
+    sign: −1 if the term is subtracted.
+    """
 
     source: ir.Value | None
-    weight: ir.Value
+    tensor: ir.TensorProtocol
     start: int
     stop: int
     first: int = 0
     last: int = 0
+    sign: int = 1
 
     @property
     def width(self) -> int:
@@ -34,14 +42,10 @@ class WeightSlice:
     def dtype(self) -> ir.DataType:
         return self.tensor.dtype
 
-    @property
-    def tensor(self) -> ir.TensorProtocol:
-        assert self.weight.const_value is not None
-        return self.weight.const_value
-
     def content(self) -> np.ndarray:
         """Return the rows and columns as an array; a bias has one dim, in which one number may stand for all."""
         array = self.tensor.numpy()
+        array = array if self.sign > 0 else -array
         if self.source is not None:
             return array[self.first : self.last, self.start : self.stop]
         flat = array.reshape(-1)
@@ -78,11 +82,11 @@ def source_columns(value: ir.Value) -> tuple[ir.Value, int, int]:
 def _linear_terms(value: ir.Value | None, start: int, stop: int) -> list[WeightSlice] | None:
     if value is None:
         return None
-    tensor = value.const_value
+    tensor = _moved_constant(value)
     if tensor is not None:
         dims = list(dims_of(tensor))
         flat = tensor.size == 1 or (dims and dims[-1] >= stop and all(d == 1 for d in dims[:-1]))
-        return [WeightSlice(None, value, start, stop)] if flat else None
+        return [WeightSlice(None, tensor, start, stop)] if flat else None
     node = value.producer()
     if node is None or node.domain:
         return None
@@ -92,9 +96,49 @@ def _linear_terms(value: ir.Value | None, start: int, stop: int) -> list[WeightS
     if node.op_type in ("Split", "Slice"):
         offset = _split_start(node, value) if node.op_type == "Split" else _slice_start(node)
         return None if offset is None else _linear_terms(node.inputs[0], offset + start, offset + stop)
+    if node.op_type == "Transpose":
+        return _terms_of_rows(node.inputs[0], start, stop)
     if node.op_type in ("MatMul", "Gemm") and not node.attributes:
         return _product_terms(node, start, stop)
     return None
+
+
+def _terms_of_rows(value: ir.Value | None, start: int, stop: int) -> list[WeightSlice] | None:
+    """Return the terms of a matrix whose transpose has these columns."""
+    node = value.producer() if value is not None else None
+    if node is None or node.domain or value is None or value.shape is None or len(value.shape) != 2:
+        return None
+    if node.op_type == "Add":
+        left, right = (_terms_of_rows(v, start, stop) for v in node.inputs)
+        return None if left is None or right is None else left + right
+    if node.op_type == "Slice":
+        offset = _slice_start(node, axis=0)
+        return None if offset is None else _terms_of_rows(node.inputs[0], offset + start, offset + stop)
+    return _linear_terms(node.inputs[0], start, stop) if node.op_type == "Transpose" else None
+
+
+def _moved_constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Return a constant, or what operators that only move elements make of constants, evaluated when it is written."""
+    if value is None or value.const_value is not None:
+        return None if value is None else value.const_value
+    node = value.producer()
+    dims = known_dims(value) or ()
+    shape = [d for d in dims if isinstance(d, int)]
+    if node is None or node.domain or node.op_type not in _MOVES or len(shape) < len(dims):
+        return None
+    parts = [_moved_constant(v) for v in node.inputs]
+    if any(p is None for p in parts) or parts[0] is None:
+        return None
+
+    def content() -> np.ndarray:
+        arrays = [p.numpy() for p in parts if p is not None]
+        if node.op_type == "Transpose":
+            return np.transpose(arrays[0], node.attributes.get_ints("perm"))
+        if node.op_type == "Concat":
+            return np.concatenate(arrays, node.attributes["axis"].as_int())
+        return np.broadcast_to(arrays[0], shape) if node.op_type == "Expand" else arrays[0].reshape(shape)
+
+    return lazy_tensor(parts[0].dtype, shape, content)
 
 
 def _split_start(node: ir.Node, value: ir.Value) -> int | None:
@@ -114,25 +158,28 @@ def _split_start(node: ir.Node, value: ir.Value) -> int | None:
     return None
 
 
-def _slice_start(node: ir.Node) -> int | None:
-    """Return the column at which a slice of columns without a step begins."""
+def _slice_start(node: ir.Node, axis: int = -1) -> int | None:
+    """Return the column at which a slice of columns without a step begins; with `axis` 0 the row of a matrix."""
     bounds = [[] if v is None or v.const_value is None else v.const_value.numpy().tolist() for v in node.inputs[1:]]
     source = node.inputs[0]
+    if len(bounds) == 4 and bounds[3] == [1]:
+        bounds = bounds[:3]
     if len(bounds) != 3 or any(len(b) != 1 for b in bounds) or source is None or source.shape is None:
         return None
-    (first,), _, (axis,) = bounds
-    width = source.shape[-1]
-    if axis not in (-1, len(source.shape) - 1) or not isinstance(width, int):
+    (first,), _, (sliced,) = bounds
+    width = source.shape[axis]
+    if sliced % len(source.shape) != axis % len(source.shape) or not isinstance(width, int):
         return None
     return max(first + width, 0) if first < 0 else first
 
 
 def _product_terms(node: ir.Node, start: int, stop: int) -> list[WeightSlice] | None:
-    source, weight, *bias = node.inputs
-    if source is None or weight is None or weight.const_value is None or len(weight.const_value.shape) != 2:
+    source, factor, *bias = node.inputs
+    weight = _moved_constant(factor)
+    if source is None or weight is None or len(weight.shape) != 2:
         return None
     parts, row = [], 0
-    for operand, height in _concat_operands(source, dims_of(weight.const_value)[0]):
+    for operand, height in _concat_operands(source, dims_of(weight)[0]):
         parts.append(WeightSlice(operand, weight, start, stop, row, row + height))
         row += height
     if bias and bias[0] is not None:

@@ -10,8 +10,6 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.lazy_reshape import cast, int64
-
 # number of steps up to which their order is found by comparing all pairs; Caffe2 has scatter for fixed sizes only
 _FEW = 64
 
@@ -96,9 +94,9 @@ def sequence_ends(g: Graph, lengths: ir.Value | None, rounds: ir.Value, sequence
     """Return where each sequence ends, int32 [batch]: at most the number of iterations and of elements."""
     last = g.Min(rounds, g.Squeeze(g.Shape(sequence, start=0, end=1), [0]))
     if lengths is None:
-        return cast(g, g.Expand(last, g.Shape(sequence, start=1, end=2)), ir.DataType.INT32)
+        return _cast(g, g.Expand(last, g.Shape(sequence, start=1, end=2)), ir.DataType.INT32)
     nothing = g.const(0, ir.DataType.INT64)
-    return cast(g, g.Max(g.Min(int64(g, lengths), last), nothing), ir.DataType.INT32)
+    return _cast(g, g.Max(g.Min(_cast(g, lengths, ir.DataType.INT64), last), nothing), ir.DataType.INT32)
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ class SequencePacking:
 
 def make_packing(g: Graph, mask: ir.Value) -> SequencePacking:
     """Return the packing for a mask, [time, batch, 1]."""
-    here = cast(g, g.Squeeze(mask, [2]), ir.DataType.BOOL)
+    here = _cast(g, g.Squeeze(mask, [2]), ir.DataType.BOOL)
     one, zero, first = g.const(1, ir.DataType.INT64), g.const(0, ir.DataType.INT64), g.const(np.array(0, np.int64))
     taken = g.Cast(here, to=ir.DataType.INT64)
     sofar = g.CumSum(taken, first)
@@ -152,11 +150,15 @@ def make_packing(g: Graph, mask: ir.Value) -> SequencePacking:
         hits = g.Cast(g.Equal(g.Unsqueeze(place, [0]), numbers.reshape(-1, 1, 1)), to=ir.DataType.INT64)
         source = g.ReduceSum(g.Mul(hits, numbers.reshape(1, -1, 1)), [1], keepdims=0)
         origin = g.Add(g.Mul(source, size), column)
-    return SequencePacking(to, origin, back, g.Greater(sofar, zero), here, cast(g, counts, ir.DataType.INT32))
+    return SequencePacking(to, origin, back, g.Greater(sofar, zero), here, _cast(g, counts, ir.DataType.INT32))
 
 
 def _flatten_to_rows(g: Graph, x: ir.Value) -> ir.Value:
     return g.Reshape(x, np.array([-1, int(g.shape(x)[2])], np.int64))  # type: ignore[arg-type]
+
+
+def _cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    return x if x.dtype == dtype else g.Cast(x, to=dtype)
 
 
 def have_same_guard(guards: Sequence[Guard]) -> bool:

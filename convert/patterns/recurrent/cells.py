@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import onnx_ir as ir
 
-from .linear_terms import WeightSlice, as_linear_terms, source_columns
+from convert.patterns.recurrent.linear_terms import WeightSlice, as_linear_terms, source_columns
 
 Columns = tuple[ir.Value, int, int]
 """A value and a range of its columns."""
@@ -38,6 +38,11 @@ class Gate:
     hiddens: list[WeightSlice]
     biases: list[WeightSlice]
 
+    def negated(self) -> Gate:
+        """Return −(x·W + h·R + b)."""
+        parts = (self.inputs, self.hiddens, self.biases)
+        return Gate(*([replace(part, sign=-part.sign) for part in one] for one in parts))
+
 
 def match_lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir.Value) -> RecurrentCell | None:
     """Match h' = o·tanh(c'), c' = f·c + i·tanh(g); ONNX's order is i, o, f, g."""
@@ -64,11 +69,7 @@ def match_lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir
 
 def match_gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None:
     """Match h' = z·h + (1 - z)·g; g uses r·(h·R + b) or (r·h)·R, which `linear_before_reset` distinguishes."""
-    for kept, added in _operand_pairs(h_new, "Add"):
-        update = next((a for a, b in _operand_pairs(kept, "Mul") if b is h), None)
-        if update is None:
-            continue
-        candidate = next((b for a, b in _operand_pairs(added, "Mul") if _is_complement(a, update)), None)
+    for update, candidate, flipped in _mixtures(h, h_new):
         name, inner = _match_activation(candidate)
         if inner is None:
             continue
@@ -78,11 +79,29 @@ def match_gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None
         if found is None:
             continue
         gates, hidden_bias, names, after = found
+        if flipped:  # 1 − sigmoid(x) = sigmoid(−x)
+            if names[0] != "Sigmoid":
+                continue
+            gates = [gates[0].negated(), *gates[1:]]
         cell = _build_cell("GRU", h_new, gates, [names[0], name], hidden_bias)
         if cell is not None and names[0] == names[1]:
             cell.attributes["linear_before_reset"] = int(after)
             return cell
     return None
+
+
+def _mixtures(h: ir.Value, h_new: ir.Value) -> Iterator[tuple[ir.Value, ir.Value, bool]]:
+    """Yield the update gate, the candidate, and whether the gate is that of the candidate, for each way to read
+    h' = z·h + (1 − z)·g, g + z·(h − g) or (1 − z)·h + z·g.
+    """
+    for one, other in _operand_pairs(h_new, "Add"):
+        for gate, factor in _operand_pairs(one, "Mul"):
+            if factor is h:
+                yield from ((gate, b, False) for a, b in _operand_pairs(other, "Mul") if _is_complement(a, gate))
+                yield from ((a, b, True) for a, b in _operand_pairs(other, "Mul") if _is_complement(gate, a))
+            gap = factor.producer()
+            if gap is not None and gap.op_type == "Sub" and not gap.domain and tuple(gap.inputs) == (h, other):
+                yield gate, other, False
 
 
 def match_simple_rnn(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from convert.graph import Graph
-
-from .rnn_cells import RecurrentCell, match_gru, match_lstm, match_simple_rnn
+from convert.patterns.recurrent.cells import RecurrentCell, match_gru, match_lstm, match_simple_rnn
 
 
 @dataclass(frozen=True)

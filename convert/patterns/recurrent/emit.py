@@ -11,11 +11,9 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.graph.tensors import lazy_tensor
-
-from .linear_terms import WeightSlice
-from .rnn_cells import RecurrentCell
-from .rnn_stack import RecurrentLayer, lift_to_sequence, match_layers
-from .sequence_masks import (
+from convert.patterns.recurrent.cells import RecurrentCell
+from convert.patterns.recurrent.linear_terms import WeightSlice
+from convert.patterns.recurrent.sequence_masks import (
     Guard,
     GuardedValue,
     SequencePacking,
@@ -26,6 +24,7 @@ from .sequence_masks import (
     sequence_ends,
     split_guard,
 )
+from convert.patterns.recurrent.stack import RecurrentLayer, lift_to_sequence, match_layers
 
 _MOST = 32  # maximum number of loop states for which cells are searched
 
@@ -41,7 +40,7 @@ class RecurrentOutputs:
 
 def emit_recurrent(
     g: Graph,
-    body: Graph,
+    body: ir.Graph,
     iteration: ir.Value,
     inner: Sequence[Any],
     initial: Sequence[Any],
@@ -67,7 +66,7 @@ def emit_recurrent(
         own, before, after = ([s[k] for k in range(len(inner)) if k not in copies] for s in (inner, initial, results))
         rest = emit_recurrent(g, body, iteration, own, before, after, items, rounds, sizes)
         return None if rest is None else _insert_copied_states(rest, copies)
-    here = {o for n in body.graph for o in n.outputs}
+    here = {o for n in body for o in n.outputs}
     advanced = [split_guard(value, iteration, here) for value in results]
     added = [split_guard(value, iteration, here) for value in items]
     guard = advanced[0].guard
@@ -75,7 +74,7 @@ def emit_recurrent(
         return None
     if any(v.kept is not None and v.kept is not old for v, old in zip(advanced, inner, strict=True)):
         return None
-    read = [n for n in body.graph if n.op_type == "Gather" and is_iteration_number(n.inputs[1], iteration)]
+    read = [n for n in body if n.op_type == "Gather" and is_iteration_number(n.inputs[1], iteration)]
     read = [n for n in read if guard.mask is None or n.inputs[0] is not guard.mask]
     if len(read) != 1 or read[0].inputs[0] is None or read[0].attributes["axis"].as_int() != 0:
         return None

@@ -1,0 +1,1 @@
+"""Recurrent layers found in the bodies of loops, and the ONNX operators for them."""
