@@ -163,6 +163,8 @@ class Frontend(Protocol):
     - `FIXED_VALUES`: True if `read` and the runner look at `Options.fixed`; `"assigned"` if plain numbers are examples,
       and only text (`sr=16000`) fixes a value.
     - `list_weights(source, options, report)`: the tensors of a file of weights without code; None for other files.
+    - `operator_row(name)`: the row of an operator that `operators` lists under another name, or that the framework
+      decomposes; None for an unknown one.
     - `list_nodes(source, options)`: the nodes whose names `--outputs` takes; None for other files.
     - `READS`: the kinds that each option is for.
     - `prepare(source, options)`: called before a file is read. Reading is confined, and so are the threads that it
@@ -300,11 +302,17 @@ def packages() -> list[str]:
     return sorted({dist.name for dist in {point.dist for group in groups for point in group} if dist is not None})
 
 
-def operators_in_text(rows: Sequence[Operator], text: str) -> list[Operator]:
-    """Return the rows of the operators at the start of each line of `text`; an unknown one is an undeclared gap."""
+def operators_in_text(
+    rows: Sequence[Operator], text: str, other: Callable[[str], Operator | None] = lambda name: None
+) -> list[Operator]:
+    """Return the rows of the operators at the start of each line of `text`; an unknown one is an undeclared gap.
+
+    other: finds the row of a name that is not in `rows`, or None.
+    """
     table = {row.name: row for row in rows}
     names = [line.split()[0] for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [table.get(name) or Operator(name, "neither a rule nor a declared gap") for name in dict.fromkeys(names)]
+    unknown = "no operator of this name is known"
+    return [table.get(name) or other(name) or Operator(name, unknown) for name in dict.fromkeys(names)]
 
 
 def backends() -> dict[str, Backend]:

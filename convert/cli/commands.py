@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -348,11 +349,14 @@ def ops(
             )
         if to is not None:
             title = format_named(to).name
+            room: plugin.Frontend | plugin.Backend = plugin.backend_for(title)
             rows = list(plugin.backend_for(title).operators(title))
         else:
-            title, rows = str(origin), list(plugin.frontend_named(str(origin)).operators())
+            title, room = str(origin), plugin.frontend_named(str(origin))
+            rows = list(plugin.frontend_named(title).operators())
         if names is not None:
-            rows = plugin.operators_in_text(rows, _list_of_operators(names))
+            other = getattr(room, "operator_row", lambda name: None)
+            rows = plugin.operators_in_text(rows, _list_of_operators(names), other)
         if words:
             from convert.rules.find import check_found, matching_operators
 
@@ -373,6 +377,11 @@ def _list_of_operators(path: str) -> str:
     if len(text) > limits.OPERATOR_LIST_BYTES:
         raise BadInput(f"{path} has more than {limits.OPERATOR_LIST_BYTES:,} bytes, too large for a list of operators",
                        hint="name a file with one operator at the start of each line")  # fmt: skip
+    if b"\0" in text:
+        raise UsageError(
+            f"{path} is not a text file with one operator at the start of each line",
+            hint=f"to check the operators of a model: convert batch {shlex.quote(path)} --to FORMAT --dry-run",
+        )
     return text.decode("utf-8", "backslashreplace")
 
 

@@ -206,5 +206,25 @@ def operators() -> Iterable[Operator]:
     return operator_rows(torch_op, differences=DIFFERENCES)
 
 
+def operator_row(name: str) -> Operator | None:
+    """Return the row of an operator that the table does not list under this name: with its namespace, an overload, an
+    in-place form, or one that PyTorch decomposes. None for an unknown operator.
+    """
+    from dataclasses import replace
+
+    from convert.plugin import Operator
+
+    from .export.prepare import decomposes
+
+    plain = name.removeprefix("aten::").removeprefix("aten.")
+    base, _, overload = plain.partition(".")
+    rows = {row.name: row for row in operators()}
+    forms = (plain, base, f"{base.removesuffix('_')}.{overload}", base.removesuffix("_"))
+    row = next((rows[form] for form in forms if form in rows), None)
+    if row is None and decomposes(base.removesuffix("_")):
+        row = Operator(name, written_out=True)
+    return row and replace(row, name=name)
+
+
 # The decorator for custom rules. Its old name stays for one release.
 __getattr__ = lazy_attributes(__name__, {"torch_op": ".rules"}, renamed={"aten": "torch_op"})

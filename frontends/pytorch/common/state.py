@@ -32,7 +32,8 @@ def changed_buffers(program: ExportedProgram) -> dict[str, str]:
     if parameters:
         raise Unsupported(
             problems=[Problem(f"forward writes to the parameter {name}") for name in parameters],
-            hint="make it a buffer, which becomes an input and an output of the converted model",
+            hint="compute with the changed tensor without writing it back, or make it a buffer, which becomes an input "
+            "and an output of the converted model",
         )
     scratch = _scratch_buffers(program)
     changed = {str(s.target): s.arg.name for s in specs if s.kind == OutputKind.BUFFER_MUTATION}

@@ -257,6 +257,14 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
     return {t: known[t] if t in known else more[t] for t in targets if t in known or t in more}
 
 
+def decomposes(name: str) -> bool:
+    """Return whether PyTorch writes an ATen operator by others if it has no rule; `name` is one without overload."""
+    packet = getattr(torch.ops.aten, name, None)
+    forms = [getattr(packet, overload) for overload in packet.overloads()] if packet is not None else []
+    known = _known_decompositions()
+    return any(f in known or f in DECOMPOSITIONS or f._can_decompose() or get_decompositions([f]) for f in forms)
+
+
 @cache
 def _known_decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Return PyTorch's own decompositions, which are slow to collect; operators of other libraries may be added

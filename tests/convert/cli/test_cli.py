@@ -68,6 +68,23 @@ def test_a_list_of_operators_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.not_core
+def test_a_model_in_place_of_a_list_of_operators_is_refused(tmp_path: Path) -> None:
+    """Each line of a binary file was listed as an operator without a rule."""
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x00Relu\n\x00Conv")
+    done = invoke("ops", "--to", "tflite", "--of", tmp_path / "m.onnx")
+    assert (done.exit_code, "convert batch" in done.stderr) == (2, True)
+
+
+@pytest.mark.not_core
+def test_operators_that_pytorch_decomposes_are_no_gaps(tmp_path: Path) -> None:
+    (tmp_path / "names").write_text("aten::add.Tensor\naten::hardswish_\naten::hinge_embedding_loss\naten::nothing\n")
+    found = json.loads(invoke("ops", "--from", "pytorch", "--of", tmp_path / "names", "--json").stdout)
+    assert found["operators"] == ["aten::add.Tensor", "aten::hardswish_", "aten::hinge_embedding_loss"]
+    assert found["written_out"] == ["aten::hinge_embedding_loss"]
+    assert list(found["gaps"]) == ["aten::nothing"]
+
+
+@pytest.mark.not_core
 def test_ops_lists_what_a_format_lacks() -> None:
     told, wider = (json.loads(invoke("ops", "--to", form, "--json").stdout) for form in ("tflite", "tf"))
     assert "bits" in told["gaps"]["BitShift"]

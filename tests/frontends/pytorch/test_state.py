@@ -49,6 +49,19 @@ class Recent(nn.Module):
         return {"moved": x - before.mean(0), "kept": before}
 
 
+class Assigned(nn.Module):
+    """Assigns to the data of its buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(1, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = self.mean.clone()
+        self.mean.data = x.mean(0, keepdim=True)
+        return x - before
+
+
 class Cache(nn.Module):
     """Keys and values of earlier steps, written at the step's position."""
 
@@ -72,12 +85,18 @@ def calls(kind: type[nn.Module]) -> list[tuple[np.ndarray, ...]]:
     return [(noise(rows, 3, seed=rows),) for rows in (2, 1, 5)]
 
 
-SPECS = {Counter: ["x:float32[rows,3]"], Recent: ["x:float32[rows,3]"], Cache: ["x:float32[1,4]", "position:int64[1]"]}
-STATES = {Counter: ["total", "calls"], Recent: ["inner_last"], Cache: ["keys", "values"]}
+SPECS = {
+    **dict.fromkeys((Counter, Recent, Assigned), ["x:float32[rows,3]"]),
+    Cache: ["x:float32[1,4]", "position:int64[1]"],
+}
+STATES = {Counter: ["total", "calls"], Recent: ["inner_last"], Assigned: ["mean"], Cache: ["keys", "values"]}
 
 
-# torch.export itself drops buffers that are replaced, so no program holds Recent's.
-FORMS = [(Counter, "module"), (Recent, "module"), (Cache, "module"), (Counter, "program"), (Cache, "program")]
+# torch.export itself drops buffers that are replaced, so no program holds Recent's or Assigned's.
+FORMS = [
+    *((kind, "module") for kind in (Counter, Recent, Assigned, Cache)),
+    *((kind, "program") for kind in (Counter, Cache)),
+]
 
 
 @pytest.mark.slow

@@ -82,6 +82,22 @@ def unique_consecutive(
     return (found, *rest) if rest else found
 
 
+# -- writes -----------------------------------------------------------------------------------------------------------
+
+
+def set_data(tensor: Tensor, data: Tensor) -> None:
+    """Write the numbers in place of `tensor.data = data`, which torch.export does not record.
+
+    Raises `Unsupported` if the tensor would get another shape or dtype.
+    """
+    if tensor.shape != data.shape or tensor.dtype != data.dtype:
+        raise Unsupported(
+            "forward assigns a tensor of another shape or dtype to .data, which a capture does not record",
+            hint="give the result a name of its own: y = x instead of y.data = x",
+        )
+    tensor.detach().copy_(data)
+
+
 # -- statistics -------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +328,7 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     **sized.REPLACED,
     **sparse.REPLACED,
     **numbers_of_sizes.REPLACED,
+    Tensor.data.__set__: set_data,  # type: ignore[attr-defined]
     torch.equal: equal,
     Tensor.equal: equal,
     torch.allclose: allclose,

@@ -42,11 +42,18 @@ def ctc(**options: Any) -> Callable[..., torch.Tensor]:
     return lambda p, t, i, n: F.ctc_loss(p, t, i, n, **options)
 
 
+def data_assigned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = torch.zeros_like(x)
+    z.data = y
+    return x + z
+
+
 FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
     ("equal", torch.equal, (X, X.clone())),
     ("not equal", lambda a, b: a.equal(b), (X, Y)),
     ("of other shapes", torch.equal, (X, Y[:2])),
     ("allclose", lambda a, b: torch.allclose(a, b, atol=1e-3), (X, X + 5e-4)),
+    ("data assigned", data_assigned, (X, X + 1)),
     ("cov", lambda x, f, a: torch.cov(x, fweights=f, aweights=a), (X, COUNTS, WEIGHTS)),
     ("cov of a row", lambda x: x.cov(correction=0), (X[0],)),
     ("corrcoef", torch.corrcoef, (X,)),
@@ -142,6 +149,11 @@ REFUSED = {
         torch_op.limits["tensor_split"],
     ),
     "strides of a view": (lambda x: x[1:].as_strided((2, 2), (1, 2)), (X,), torch_op.gaps["as_strided"]),
+    "data of another shape": (
+        data_assigned,
+        (X, X[0]),
+        "forward assigns a tensor of another shape or dtype to .data, which a capture does not record",
+    ),
     "eigenvalues": (torch.linalg.eigvals, (X[:, :4],), torch_op.gaps["linalg_eigvals"]),
 }
 
