@@ -573,7 +573,8 @@ def _check_narrowing(options: Options, form: plugin.Format) -> None:
     declared = [option for option in plugin.options().values() if option.stores]
     asked = {option.name: option.of(options) for option in declared if option.of(options)}
     if len(asked) > 1:
-        raise UsageError(f"{' and '.join(asked)} contradict each other", hint="give one of them")
+        both = " and ".join(f"--{name}" for name in asked)
+        raise UsageError(f"{both} contradict each other", hint="give one of them")
     for name in asked.values():
         if name not in form.narrow:
             able = ", ".join(f.name for f in plugin.formats().values() if name in f.narrow)

@@ -207,12 +207,12 @@ def _named_models(item: str, path: Path, output: Path | Url, passed: PassedOver)
         found = [(p.stem, p) for p in every if not written & {*real_path(p).parents}]
     if not found:
         if names_format(item):
-            raise UsageError(f"{item} names no model", hint=f"as the format it is --to {item}")
+            raise UsageError(f"{item} names no model", hint=f"to name a format, use --to {item}")
         if not os.path.exists(path) and not glob.has_magic(item):
             raise missing_path_error(path, hub=False)
         ends = sorted({*SUFFIXES, *(s for kind in plugin.kinds() for s in kind.suffixes)})
         folder = next(p for p in (path, *path.parents) if not glob.has_magic(str(p)))
-        inside = f"in {folder} there is {listed_names(folder)}" if folder.is_dir() else f"there is no folder {folder}"
+        inside = f"{folder} has {listed_names(folder)}" if folder.is_dir() else f"there is no folder {folder}"
         raise BadInput(f"{item} names no model", hint=f"{inside}; models are folders, or end in {', '.join(ends)}")
     return found
 

@@ -14,7 +14,7 @@ MEANT: dict[str, str] = {
                      "--checkpoint", "--input-file", "--model-path", "--input-onnx-file-path"),
                     "MODEL without an option before it: convert model.onnx --to tf"),
     **dict.fromkeys(("--from", "--framework", "-f", "--input-format", "--reader"),
-                    "leave it out: what the model is, its content tells"),
+                    "leave it out: the format of a model is recognized by its content"),
     **dict.fromkeys(("--overwrite", "-y", "--yes", "--replace", "--clobber"), "--force"),
     **dict.fromkeys(("-n", "--no-clobber"), "--skip-existing"),
     **dict.fromkeys(("--input-shape", "--shape", "--shapes", "--input-shapes", "--input-spec", "--dummy-input",
@@ -64,12 +64,14 @@ MEANT: dict[str, str] = {
 
 MEANT_VALUES: dict[str, str] = {
     **dict.fromkeys(("fp32", "f32", "float", "single", "full"), "--dtype float32"),
-    **dict.fromkeys(("fp16", "f16", "half", "16", "16bit"), "--dtype float16"),
-    **dict.fromkeys(("bf16", "brain"), "--dtype bfloat16"),
-    **dict.fromkeys(("8", "8bit", "i8", "q8", "uint8", "static", "integer", "qdq"), "--quantize int8"),
-    **dict.fromkeys(("4", "4bit", "i4", "q4", "uint4"), "--quantize int4"),
-    **dict.fromkeys(("dynamic", "weights", "weight-only", "w8", "dynamic-range"), "--quantize int8-weights"),
-    **dict.fromkeys(("16x8", "a16w8", "w8a16", "int16"), "--quantize int16x8"),
+    **dict.fromkeys(("fp16", "f16", "half", "16", "16bit", "float16"), "--dtype float16"),
+    **dict.fromkeys(("bf16", "brain", "bfloat16"), "--dtype bfloat16"),
+    **dict.fromkeys(("int8", "8", "8bit", "i8", "q8", "uint8", "static", "integer", "qdq"), "--quantize int8"),
+    **dict.fromkeys(("int4", "4", "4bit", "i4", "q4", "uint4"), "--quantize int4"),
+    **dict.fromkeys(
+        ("int8-weights", "dynamic", "weights", "weight-only", "w8", "dynamic-range"), "--quantize int8-weights"
+    ),
+    **dict.fromkeys(("int16x8", "16x8", "a16w8", "w8a16", "int16"), "--quantize int16x8"),
     **dict.fromkeys(("last", "channels-last"), "--layout nhwc"),
     **dict.fromkeys(("first", "channels-first"), "--layout nchw"),
 }

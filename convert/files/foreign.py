@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 
 from convert.errors import BadInput
 
@@ -81,10 +82,28 @@ def check_text(label: str, head: bytes, size: int) -> None:
         what, hint = _describe_json(start, len(head) >= size)
     elif _PROTOBUF_TEXT.match(start):
         what = "a model as protobuf text"
-        hint = "parse it with google.protobuf.text_format and save it in binary form"
+        hint = _binary_hint(label, start)
     elif label.endswith(".py") or re.search(r"^(import|from) \w+", start, re.MULTILINE):
-        what, hint = "Python source", "name the file with the weights, and the code with --model FILE:FACTORY"
+        what = "Python source"
+        hint = (
+            "name the file with the weights, and the code with --model FILE:FACTORY; convert a function of JAX in "
+            "Python: convert.convert(function, 'onnx', inputs='x:float32[batch,3]')"
+        )
     raise BadInput(f"{label} is {what}", hint=hint)
+
+
+def _binary_hint(label: str, text: str) -> str:
+    """Return what to run so that a model in protobuf's text form is saved in its binary form."""
+    root = Path(label).with_suffix("")
+    if re.match(r"ir_version\b", text):
+        return f"save it in binary form: onnx.save(onnx.load({label!r}, format='textproto'), '{root}.onnx')"
+    if re.match(r"node\b\s*\{", text):
+        return (
+            "save it in binary form: graph = tensorflow.compat.v1.GraphDef(); "
+            f"google.protobuf.text_format.Parse(open({label!r}).read(), graph); "
+            f"open('{root}.pb', 'wb').write(graph.SerializeToString())"
+        )
+    return "parse it with google.protobuf.text_format and save it in binary form"
 
 
 def _describe_json(text: str, whole: bool) -> tuple[str, str]:

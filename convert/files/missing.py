@@ -49,6 +49,13 @@ def missing_path_error(path: Path, *, hub: bool = True) -> BadInput:
             f"{path} is the name of a TensorFlow checkpoint, not of a file",
             hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it",
         )
+    file, colon, name = str(path).rpartition(":")
+    if colon and file.endswith(".py") and Path(file).is_file():
+        return BadInput(
+            f"{path} names code, not a model",
+            hint=f"name the file with the weights, and the code with --model {shlex.quote(str(path))}; convert a "
+            f"function of JAX in Python: convert.convert({name}, 'onnx', inputs='x:float32[batch,3]')",
+        )
     if any(c in "*?[" for c in path.name):
         return BadInput(
             f"there is no file or folder {path}", hint=f"of several models: convert batch {shlex.quote(str(path))} …"
@@ -56,13 +63,10 @@ def missing_path_error(path: Path, *, hub: bool = True) -> BadInput:
     if str(path).startswith(("~", "$")):
         hint = "write it without quotes: the shell puts the folder in its place"
         return BadInput(f"there is no file or folder {path}", hint=hint)
-    beside = listed_names(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
+    folder = "this folder" if str(path.parent) == "." else f"the folder {path.parent}"
+    beside = f"has {listed_names(path.parent)}" if path.parent.is_dir() else "does not exist"
     near = near_path(path)
-    hint = (
-        f"did you mean {shlex.quote(near)}?"
-        if near
-        else (hub and _hub_hint(path)) or f"in {path.parent} there is {beside}"
-    )
+    hint = f"did you mean {shlex.quote(near)}?" if near else (hub and _hub_hint(path)) or f"{folder} {beside}"
     return BadInput(f"there is no file or folder {path}", hint=hint)
 
 

@@ -51,7 +51,7 @@ def add_input(
         if wanted is not None and len(wanted) != len(shape):
             hint = _own(name, dtype, shape)
             raise UsageError(f"the input {name!r} has {len(shape)} dims, not {len(wanted)}", hint=hint)
-        hint = _own(name, dtype, shape)
+        hint = _moved(name, dtype, shape, wanted) or _own(name, dtype, shape)
         asked = wanted if wanted is not None else [DimSpec()] * len(shape)
         dims = [
             _input_dim(name, i, size, given, hint) for i, (size, given) in enumerate(zip(shape, asked, strict=True))
@@ -69,6 +69,21 @@ def _own(name: str, dtype: ir.DataType, shape: Sequence[Dim] | None) -> str:
     """Return a hint that shows the spec of an input as the model declares it."""
     dims = "" if shape is None else ",".join(_dim_text(size, i) for i, size in enumerate(shape))
     return f"as the model has it: --input '{name}:{dtype_name(dtype)}[{dims}]'"
+
+
+def _moved(name: str, dtype: ir.DataType, shape: Sequence[Dim], wanted: Sequence[DimSpec] | None) -> str:
+    """Return a hint if the dims fit the model with the channels at the other end; else ""."""
+    if wanted is None or len(wanted) not in (4, 5) or not isinstance(shape[-1], int):
+        return ""
+    batch, channels, *inner = wanted
+    moved = [batch, *inner, channels]
+    if any(isinstance(own, int) and given.size != own for own, given in zip(shape, moved, strict=True)):
+        return ""
+    dims = ",".join(str(dim) for dim in moved)
+    return (
+        f"the model has the channels last: --input '{name}:{dtype_name(dtype)}[{dims}]'; add --layout nchw to "
+        "have them first in the output"
+    )
 
 
 def _dim_text(size: Dim, i: int) -> str:

@@ -23,6 +23,11 @@ _UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, TypeError, Recursion
 """What numpy raises where a file is no array; the last two where a header is no Python dict."""
 
 
+def _reason(error: Exception) -> str:
+    """Return why numpy does not read a file. It takes any file without numpy's first bytes for a pickle."""
+    return "it is not a file of numpy's" if "pickled (object) data" in str(error) else str(error)
+
+
 def load_inputs(path: Path) -> dict[str, np.ndarray]:
     """Return arrays by name from an `.npz` file, or from a folder of `.npy` files. Pickled content is refused.
 
@@ -43,7 +48,8 @@ def load_inputs(path: Path) -> dict[str, np.ndarray]:
             raise ValueError(f"{other[0][:200]!r} is not an array")
     except _UNREADABLE as error:
         raise BadInput(
-            f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
+            f"{path} contains no readable inputs: {_reason(error)}",
+            hint="save them with numpy.savez(path, name=array, …)",
         ) from error
     return {name: plain_array(array) for name, array in found.items()}
 
@@ -56,7 +62,7 @@ def load_array(path: Path) -> np.ndarray:
             raise ValueError("it is an archive")
     except _UNREADABLE as error:
         raise BadInput(
-            f"{path} holds no readable array: {error}", hint="save it with numpy.save(path, array)"
+            f"{path} contains no readable array: {_reason(error)}", hint="save it with numpy.save(path, array)"
         ) from error
     return plain_array(found)
 

@@ -114,6 +114,14 @@ def fixed_value_of(name: str | int, given: Any) -> tuple[bool, Any]:
     return given not in DTYPES and re.fullmatch(r"[A-Za-z_][\w-]*", given) is not None, given
 
 
+def meant_shape(name: object, value: Any) -> str:
+    """Return a hint for `x=1,3,224,224`, which fixes a value where a shape was meant; "" for other values."""
+    if not isinstance(value, (list, tuple)) or len(value) < 2 or not all(type(n) is int for n in value):
+        return ""
+    dims = ",".join(map(str, value))
+    return f"{name}={dims} sets a fixed value; a shape is written as --input '{name}:[{dims}]'"
+
+
 def _holds_text(given: Any) -> bool:
     """Return whether a value is a list of texts, which are specs of several inputs."""
     return isinstance(given, (list, tuple)) and any(isinstance(item, str) or _holds_text(item) for item in given)
@@ -127,7 +135,8 @@ def tensor_of_value(name: str, value: Any, dtype: np.dtype[Any], dims: Sequence[
     import numpy as np
 
     wrong = UsageError(
-        f"the input {name} is a tensor of {dtype}, which {shown_value(value)} is not", hint="see --input"
+        f"the input {name} is a tensor of {dtype}, which {shown_value(value)} is not",
+        hint=meant_shape(name, value) or f"describe it as --input {name}:DTYPE[DIMS], or give a value of that dtype",
     )
     try:
         found = np.asarray(value, dtype)
@@ -352,7 +361,9 @@ def make_options(
             if not fixing:
                 raise UsageError(
                     f"{given!r} is a fixed value, which only inputs of PyTorch and ONNX models may have",
-                    hint="describe the input as NAME:DTYPE[DIMS]",
+                    hint=meant_shape(name, value)
+                    or f"leave it out, and {name} stays an input; to fix it, convert to ONNX first, then the ONNX file "
+                    f"with --input {name}={value}",
                 )
             fixed[name] = value
         elif isinstance(given, str):

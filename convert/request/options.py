@@ -140,6 +140,25 @@ _SHAPE = re.compile(
 _DIM = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\+\w+)*)?(?:=?(?P<low>\d+)?\.\.(?P<high>\d+)?)?")
 
 
+_DTYPE_ALIASES = {
+    **dict.fromkeys(("float", "f32", "fp32", "single"), "float32"),
+    **dict.fromkeys(("double", "f64", "fp64"), "float64"),
+    **dict.fromkeys(("half", "f16", "fp16"), "float16"),
+    **dict.fromkeys(("bf16", "bfloat"), "bfloat16"),
+    **dict.fromkeys(("long", "int", "i64"), "int64"),
+    **dict.fromkeys(("i32", "integer"), "int32"),
+    **dict.fromkeys(("byte", "u8"), "uint8"),
+    **dict.fromkeys(("boolean", "b"), "bool"),
+    **dict.fromkeys(("str", "text"), "string"),
+}
+"""Names of dtypes in other frameworks and in C."""
+
+
+def _meant_dtype(word: str) -> str:
+    """Return `did you mean NAME? ` for a dtype by another name; else ""."""
+    return did_you_mean(_DTYPE_ALIASES.get(word.lower(), word), DTYPES)
+
+
 def parse_input(text: str) -> InputSpec:
     """Return the spec that a text describes: `name:dtype[dims]`, of which two may be missing.
 
@@ -160,7 +179,7 @@ def parse_input(text: str) -> InputSpec:
         if name is not None or shape is not None:
             raise UsageError(
                 f"{dtype!r} in {text!r} is not a dtype",
-                hint=f"{did_you_mean(dtype, DTYPES)}dtypes are {', '.join(DTYPES)}",
+                hint=f"{_meant_dtype(dtype)}dtypes are {', '.join(DTYPES)}",
             )
         name, dtype = dtype, None
     dims = None

@@ -285,7 +285,7 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
         if entry.domain in ("", "ai.onnx") and not 0 < entry.version <= newest:
             raise Unsupported(
                 f"the model is of opset {entry.version}, and the installed onnx knows opsets 1 to {newest}",
-                hint="a newer onnx package may read it",
+                hint="install a newer onnx, which may read it: pip install --upgrade onnx",
             )
     for container in (proto.opset_import, *(f.opset_import for f in proto.functions)):
         for entry in container:

@@ -32,7 +32,7 @@ def test_there_are_fourteen() -> None:
     ("line", "wanted"),
     [
         ("assuming input: float32[batch,8] (from fc; set it with --input)", True),
-        ("note: outputs found by the graph's shape: prob (--outputs names others)", True),
+        ("note: assuming outputs: prob (no node reads them; set them with --outputs)", True),
         ("note: special values: Relu: the kernels make 0 of NaN", False),
         ("[ 1.2 s] verifying", False),
     ],

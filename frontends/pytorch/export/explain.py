@@ -6,11 +6,13 @@ import re
 import traceback
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from inspect import Parameter, signature
 from pathlib import Path
 
 from torch import nn
 
 from convert.errors import ConvertError, Unsupported, UsageError
+from convert.nearest import names_hint
 
 from ..common.locate import TORCH, shown_path
 from ..inputs.arguments import arrange_arguments
@@ -40,8 +42,8 @@ def accepts(module: nn.Module, call: Call) -> bool:
     return output_shapes(module, {name: example.tensor for name, example in call.items()}) is not None
 
 
-def check_runs(module: nn.Module, call: Call) -> None:
-    """Raise `UsageError` if forward rejects the inputs, so that capture is not to blame."""
+def check_runs(module: nn.Module, call: Call, hint: str = "") -> None:
+    """Raise `UsageError`, with `hint` if it is given, if forward rejects the inputs: capture is not to blame then."""
     args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
     try:
         with warnings.catch_warnings():
@@ -54,11 +56,20 @@ def check_runs(module: nn.Module, call: Call) -> None:
         at = _user_line(error)
         raise UsageError(
             f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {short_message(error)}",
-            hint=dtype_hint(module, call)
-            or _layout_hint(module, call)
-            or "describe the inputs that this model takes with --input NAME:DTYPE[DIMS]; one name is one length, and "
-            "that of mask:int64[batch,past+new] is a sum",
+            hint=hint or dtype_hint(module, call) or _layout_hint(module, call) or _inputs_hint(module, call),
         ) from error
+
+
+def _inputs_hint(module: nn.Module, call: Call) -> str:
+    """Return a hint at the inputs that forward takes, and at dims with one name if the call has them."""
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    names = [parameter.name for parameter in signature(module.forward).parameters.values() if parameter.kind in kinds]
+    unknown = [name for name in call if name not in names]
+    if unknown and names:
+        return names_hint(unknown[0], names)
+    dims = [wish.name for example in call.values() for wish in example.wishes.values() if wish.name]
+    same = "; dims with the same name have the same size, a sum is written as in mask:int64[batch,past+new]"
+    return "describe inputs that forward takes: --input NAME:DTYPE[DIMS]" + same * (len(dims) > len(set(dims)))
 
 
 def _layout_hint(module: nn.Module, call: Call) -> str:

@@ -24,6 +24,7 @@ from convert.request.options import Options
 from convert.request.source import Source
 
 from .checkpoint import is_average, places_note, tensors_of
+from .hugging_face_tasks import PART
 from .weight_names import USUAL, Match, match_names, needed_names, rename_weights, shortened_names
 
 
@@ -42,12 +43,13 @@ def build_with_factory(
     if not options.model:
         raise UsageError(
             f"{source.label} holds weights only, not the code that uses them",
-            hint="name the function or class that builds the module: --model pkg.mod:factory or file.py:factory",
+            hint=_folder_hint(source)
+            or "name the function or class that builds the module: --model pkg.mod:factory or file.py:factory",
         )
     module = _made_module(factory(options.model), arguments, options, report)
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"--model {options.model} gave a {type(module).__name__}, not a torch.nn.Module")
-    matches = [(place, tensors, match_names(module, tensors)) for place, tensors in _distinct(states)]
+    matches = [(p, tensors, match_names(module, tensors)) for p, tensors in _distinct(_part(source, states, options))]
     fitting = [row for row in matches if row[2].complete]
     # Prefer the trained weights to their average.
     fitting.sort(key=lambda row: is_average(row[0]))
@@ -180,6 +182,20 @@ def _unfit_error(source: Source, options: Options, match: Match) -> BadInput:
     )
 
 
+def _part(
+    source: Source, states: Sequence[tuple[str, Mapping[str, Any]]], options: Options
+) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """Return the states that `--part` names, or all without it. Raises `UsageError` if there are none of that name."""
+    part = PART.of(options)
+    chosen = [state for state in states if part in (None, "", state[0])]
+    if not chosen:
+        raise UsageError(
+            f"{source.label} has no weights under {part!r}",
+            hint=names_hint(str(part), [place for place, _ in states if place], "weights are under"),
+        )
+    return chosen
+
+
 def _note_choice(places: Sequence[str], place: str, match: Match, report: Report) -> None:
     """Note which of the file's weights were used, and which prefixes were removed or added.
 
@@ -192,7 +208,10 @@ def _note_choice(places: Sequence[str], place: str, match: Match, report: Report
         )
     others = [p for p in places if p != place]
     if others:
-        report.note(f"the weights are those of {place}; {places_note(others)} would fit too", code="chosen-part")
+        report.note(
+            f"using the weights of {place or 'the file itself'}; --part chooses others that fit: {places_note(others)}",
+            code="chosen-part",
+        )
     off = [*(f"{part}." for part in match.wrappers if f"{part}." not in match.prefix), match.prefix]
     off = [part for part in off if part]
     by = " (DataParallel)" if "module" in match.wrappers else ""
@@ -225,7 +244,7 @@ def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
     """
     place, colon, name = text.partition("(")[0].rpartition(":")
     if not colon or not place or not name:
-        raise UsageError(f"--model {text!r} does not name a function", hint="write pkg.mod:factory or file.py:factory")
+        raise UsageError(f"--model {text!r} does not name a function", hint=_defined_hint(text))
     if "(" in text:
         call = text.removeprefix(f"{place}:")
         raise UsageError(f"--model {text!r} calls a function, and names none", hint=_without_call(place, call))
@@ -248,10 +267,14 @@ def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
             found = getattr(found, part)
     except (ImportError, OSError, KeyError, AttributeError) as error:
         near = nearest(name, [n for n in names if not n.startswith("_")])
+        lacking = isinstance(error, KeyError) and error.args == (name.split(".")[0],)
+        what = f"{place} does not define {name!r}" if lacking else f"{type(error).__name__}: {error}"
         raise UsageError(
-            f"--model {text}: {type(error).__name__}: {error}",
+            f"--model {text}: {what}",
             hint=f"did you mean --model {place}:{near}?"
             if near
+            else _defined_hint(place)
+            if lacking
             else "check the spelling, and that the module can be imported from here",
         ) from error
     except MemoryError:
@@ -262,6 +285,30 @@ def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
         text = f"--model {text} is a {type(found).__name__}, and nothing to call"
         raise UsageError(text, hint="name a function or class")
     return found, names
+
+
+def _defined_hint(place: str) -> str:
+    """Return a hint that names the functions and classes in a file, which is not run; without a file, the syntax."""
+    try:
+        tree = ast.parse(Path(place).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return "write pkg.mod:factory or file.py:factory"
+    found = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    public = [name for name in found if not name.startswith("_")][:8]
+    if not public:
+        return f"{place} defines no function or class"
+    name = public[0] if len(public) == 1 else f"NAME, where NAME is one of {', '.join(public)}"
+    return f"use --model {place}:{name}"
+
+
+def _folder_hint(source: Source) -> str:
+    """Return a hint to name the folder of a Hugging Face model instead of one of its files; else ""."""
+    if source.path is None or not (source.path.parent / "config.json").is_file():
+        return ""
+    return (
+        f"name the folder, whose config.json says what the model is: {source.path.parent}; or give the code with "
+        "--model file.py:factory"
+    )
 
 
 def _without_call(place: str, call: str) -> str:

@@ -83,8 +83,8 @@ def program_between(
         # With one input and one output, there is no choice.
         plain = len(outputs) == 1 and len(inputs) == 1
         report.note(
-            f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))} (--outputs names others, "
-            f"{_listing(label)} lists all)",
+            f"assuming outputs: {', '.join(map(_ref_name, outputs))} (no node reads them; set them with --outputs, "
+            f"{_listing(label)} lists all nodes)",
             code="found-outputs" if plain else "guessed-outputs",
         )
     tables = filled_tables(body_from_graph(graph, name, [], []), functions, [], buffer)

@@ -35,6 +35,7 @@ REASONS = {
 }
 UNKNOWN = "is not known to do nothing but compute"
 HINT = "if you trust the file, add --trust; else export the model for inference, without its input pipeline"
+_SAVING_HINT = f"name the model's outputs with --outputs NAME,…, which leaves out operators that save it; {HINT}"
 PROGRAM_HINT = "no conversion reads such a program: export the model with TensorFlow's own operators"
 
 
@@ -87,9 +88,14 @@ def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
     """Raise `UnsafeInput` with all `problems`, if there are any."""
     if problems:
         compiled = any(is_compiled(problem.at.operator) for problem in problems)
+        saving = {problem.at.operator for problem in problems} <= {"SaveV2", "RestoreV2", "Save", "Restore"}
         raise UnsafeInput(
             f"{label} holds operators that may do more than compute:",
-            hint=f"{PROGRAM_HINT}; where no output depends on it, --trust reads the rest" if compiled else HINT,
+            hint=f"{PROGRAM_HINT}; where no output depends on it, --trust reads the rest"
+            if compiled
+            else _SAVING_HINT
+            if saving
+            else HINT,
             items=problems,
         )
 

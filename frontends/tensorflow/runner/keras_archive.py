@@ -225,16 +225,19 @@ def check_config(config: Any, label: str) -> None:
     if found:
         raise UnsafeInput(
             f"{label} holds classes that are not Keras's own or that run code: {', '.join(found)}",
-            hint="; ".join(filter(None, (_TRUST, _code_hint(_own_classes(config))))),
+            hint="if you trust the file, " + _adding("--trust", _own_classes(config)),
         )
 
 
-_TRUST = "--trust loads it all the same, if you know where it comes from"
-
-
 def _code_hint(names: Sequence[str]) -> str:
-    """Return a hint about classes that the file does not hold; "" if there are none."""
-    return f"add --code FILE.py, where FILE.py is the script that defines {', '.join(names[:6])}" if names else ""
+    """Return a hint about classes that the file does not contain; "" if there are none."""
+    return _adding("", names) if names else ""
+
+
+def _adding(option: str, names: Sequence[str]) -> str:
+    """Return a hint to add an option, and the code of the classes in `names`."""
+    code = f"--code FILE.py, where FILE.py is the script that defines {', '.join(names[:6])}" if names else ""
+    return f"add {' and '.join(filter(None, (option, code)))}"
 
 
 def _read_config(path: Path) -> Any:

@@ -114,6 +114,8 @@ torch.save(pickled_net.Net(), "pickled.pt")
 torch.save(torch.nn.Linear(3, 9).state_dict(), "nine.pt")
 torch.save({"fc." + k: v for k, v in torch.nn.Linear(3, 9).state_dict().items()}, "fc9.pt")
 torch.save(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3)), "conv.pt")
+torch.save({name: {f"fc.{k}": v for k, v in torch.nn.Linear(3, 9).state_dict().items()} for name in ("model", "ema")},
+           "ema.pt")
 torch.save({"one": torch.nn.Linear(3, 2), "two": torch.nn.Linear(3, 4)}, "both.pt")
 """
 
@@ -129,6 +131,17 @@ for name, value in (("metric", tf.constant), ("unfrozen", tf.Variable)):
         prob = tf.nn.softmax(tf.matmul(x, tf.convert_to_tensor(value([[1.0, 2], [3, 4], [5, 6], [7, 8]]))), name="prob")
         tf.reduce_mean(tf.cast(tf.equal(tf.argmax(prob, 1), label), tf.float32), name="accuracy")
         tf.io.write_graph(graph, ".", f"{name}.pb", as_text=False)
+with tf.Graph().as_default() as graph:
+    x = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3], "x")
+    train = tf.compat.v1.placeholder(tf.bool, [], "train")
+    tf.identity(tf.cond(train, lambda: x * 2, lambda: x), name="y")
+    tf.io.write_graph(graph, ".", "pictures.pb", as_text=False)
+    tf.io.write_graph(graph, ".", "pictures.pbtxt", as_text=True)
+with tf.Graph().as_default() as graph:
+    x = tf.compat.v1.placeholder(tf.float32, [None, 4], "x")
+    tf.matmul(x, tf.compat.v1.get_variable("w", [4, 3]), name="y")
+    tf.compat.v1.train.Saver()
+    tf.io.write_graph(graph, ".", "saver.pb", as_text=False)
 graph = tf.compat.v1.GraphDef()
 graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
 node = graph.node.add(name="y", op="XlaLaunch", input=["x"])
@@ -164,6 +177,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in TEXTS.items():
         (folder / name).write_text(text)
     (folder / "empty").mkdir()
+    (folder / "hub").mkdir()
+    (folder / "hub/config.json").write_text('{"model_type": "unknown"}')
+    shutil.copyfile(folder / "weights.safetensors", folder / "hub/model.safetensors")
     (folder / "away").mkdir()
     (folder / "away/pickled_net.py").write_text(TEXTS["net.py"])
     (folder / "away/own_layers.py").write_text(OWN_LAYERS)

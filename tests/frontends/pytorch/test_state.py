@@ -86,7 +86,7 @@ def calls(kind: type[nn.Module]) -> list[tuple[np.ndarray, ...]]:
 
 
 SPECS = {
-    **dict.fromkeys((Counter, Recent, Assigned), ["x:float32[rows,3]"]),
+    **{kind: ["x:float32[rows,3]"] for kind in (Counter, Recent, Assigned)},
     Cache: ["x:float32[1,4]", "position:int64[1]"],
 }
 STATES = {Counter: ["total", "calls"], Recent: ["inner_last"], Assigned: ["mean"], Cache: ["keys", "values"]}
