@@ -62,7 +62,7 @@ def capture(
     Raises `UsageError` if inputs are neither given nor inferable, and `Unsupported` if capture fails.
     """
     first: Exception | None = None
-    meant = next(filter(None, (meant_shape(name, value) for name, value in options.fixed.items())), "")
+    shape_hint = next(filter(None, (meant_shape(name, value) for name, value in options.fixed.items())), "")
     with inference(module), report.stage("capture"), patched(Stage.MESSAGES) as watching:
         messages = watching[record_size_messages]
         for wished, remarks in candidate_calls(module, options):
@@ -81,7 +81,7 @@ def capture(
                     or "Constraints violated" in str(error)
                     or (is_about_symbols(error) and accepts(module, call))
                 ):
-                    check_runs(module, call, meant)
+                    check_runs(module, call, shape_hint)
                     raise explain_error(error, call, specialization_lines(messages)) from error
                 first = first or error
                 continue
@@ -89,13 +89,13 @@ def capture(
                 report.note(remarks, code="assumed-input")
             note_fixed_dims(wished, options, report)
             if dtype_hint(module, call):  # fake tensors of float32 and float16 can be multiplied
-                check_runs(module, call, meant)
+                check_runs(module, call, shape_hint)
             return _settled(module, done)
     assert first is not None
     raise UsageError(
         f"no size was found for the inputs of this {type(module).__name__}; "
         f"the first try ended with: {short_message(first)}",
-        hint=meant or "describe the inputs, for instance --input x:float32[batch,3,224,224]",
+        hint=shape_hint or "describe the inputs, for instance --input x:float32[batch,3,224,224]",
     ) from first
 
 
