@@ -14,6 +14,7 @@ sizes for which the capture should hold, forward sees that it is captured, and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -198,7 +199,7 @@ class _Trial:
             if self._agree(sizes) is False and self._run(sizes, program, _ROUGHLY) is False:
                 if self._run(sizes, self.module, _ROUGHLY) is False:  # a forward of random results
                     return
-                shown = ", ".join(f"{name} {list(t.shape)}" for name, t in self._tensors(sizes).items())
+                shown = ", ".join(f"{name} {shape}" for name, shape in self._shapes(sizes).items())
                 raise Unsupported(
                     f"forward gives other results when torch.export captures it, for inputs of {shown}: it asks for "
                     "the type of a size, or whether it is captured",
@@ -241,23 +242,25 @@ class _Trial:
         return self.agreed[key]
 
     def _run(self, sizes: Sizes, program: Callable[..., Any], tolerance: float | None = None) -> bool | None:
-        tensors = self._tensors(sizes)
-        if any(t.numel() > max(_MOST_TIMES * self.done.call[n].tensor.numel(), _SMALL) for n, t in tensors.items()):
+        shapes, given = self._shapes(sizes), {name: example.tensor for name, example in self.done.call.items()}
+        if any(math.prod(s) > max(_MOST_TIMES * given[name].numel(), _SMALL) for name, s in shapes.items()):
             return None
+        tensors = {
+            name: given[name] if list(given[name].shape) == shape else example_tensor(shape, given[name].dtype)
+            for name, shape in shapes.items()
+        }
         agreed = gives_same(self.module, program, tensors, tolerance)
         if not agreed:
             return agreed
         return all(gives_same(self.module, program, other, tolerance) is not False for other in other_numbers(tensors))
 
-    def _tensors(self, sizes: Sizes) -> dict[str, torch.Tensor]:
-        """Return an example of each input at these sizes."""
-        tensors = {}
-        for node in self.done.program.graph.nodes:
-            if node.op == "placeholder" and node.name in self.done.call:
-                fake, given = node.meta["val"], self.done.call[node.name].tensor
-                shape = [int(d) if is_fixed(d) else int(d.node.expr.xreplace(sizes)) for d in fake.shape]
-                tensors[node.name] = given if list(given.shape) == shape else example_tensor(shape, given.dtype)
-        return tensors
+    def _shapes(self, sizes: Sizes) -> dict[str, list[int]]:
+        """Return the shape of each input at these sizes."""
+        return {
+            node.name: [int(d) if is_fixed(d) else int(d.node.expr.xreplace(sizes)) for d in node.meta["val"].shape]
+            for node in self.done.program.graph.nodes
+            if node.op == "placeholder" and node.name in self.done.call
+        }
 
 
 def _is_about_one(condition: sympy.Basic) -> bool:
