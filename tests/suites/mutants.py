@@ -6,8 +6,8 @@
 cosmic-ray makes the mutants: one operator, number, condition or loop changed. Type annotations are left alone. A mutant
 is run by the tests of the package's mirrored folder (`tests/convert/passes/layout`) that reach its line, the quick ones
 first. Tests that start processes (`not_core`) are not used, nor any after a minute of processor time. Each mutant runs
-in a process of its own, forked from one that has collected the tests (`mutant_process.py`). Equivalent mutants are in
-`mutant_equivalents.py`, with the reason. All other survivors are printed.
+in a process of its own, forked from one that has collected the tests (`mutant_process.py`). `mutant_classes.py` lists
+classes of equivalent mutants, with the reason. All other survivors are printed; some of them are equivalent too.
 """
 
 from __future__ import annotations
@@ -164,14 +164,14 @@ def _changed_lines(text: str, changed: str, number: int) -> tuple[str, str]:
 def score_package(
     package: str, mutants: Sequence[Mutant], budget: float, measured: Path | None = None
 ) -> dict[str, Any]:
-    """Return how many mutants were noticed, how many are declared equivalents, and which survived."""
-    from mutant_equivalents import reason_of_equivalence
+    """Return how many mutants were noticed, how many belong to a class of equivalents, and which survived."""
+    from mutant_classes import reason_of_equivalence
 
     pool, seconds = test_pool(package, budget, measured)
     row: dict[str, Any] = {"package": package, "mutants": len(mutants), "noticed": 0, "equivalent": 0, "survived": []}
     row |= {"tests": len(pool.tests), "seconds": seconds}
     for done, (mutant, tests, noticed) in enumerate(_outcomes(package, pool, mutants), 1):
-        same = not noticed and reason_of_equivalence(Path(mutant.file).name, mutant.line, mutant.changed)
+        same = not noticed and reason_of_equivalence(mutant.line, mutant.changed)
         row["noticed"] += noticed
         row["equivalent"] += bool(same)
         if done % 10 == 0:
