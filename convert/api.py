@@ -84,7 +84,7 @@ def convert(
     report = report or Report("convert")
     opened = open_source(source)
     inputs, method = _from_file(inputs, method, examples=True)
-    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened), opened)
+    chosen = make_options(inputs, options, rules, plugin.fixed_value_support(opened), opened)
     place, form = destination(opened, to, output)
     single = output is not None and Path(output).name.lower().endswith(form.suffix)
     if parts := plugin.parts_of(opened, chosen, single):
@@ -165,7 +165,7 @@ def _fitting_options(options: Options, source: Source, form: plugin.Format, repo
     Raises `UsageError` for numbers that the format cannot store.
     """
     _check_narrowing(options, form)
-    options = replace(options, one_size_way=form.one_size_way)
+    options = replace(options, single_size_branch=form.single_size_branch)
     _note_unread_options(options, source, report, form)
     return _with_wider_dtypes(options, form)
 
@@ -358,13 +358,13 @@ def verify(
     left, right = open_side(source, open_source), open_side(target, open_source)
     one = left if isinstance(left, Source) else None
     given, (inputs, method) = method, _from_file(inputs, method)
-    chosen = make_options(inputs, options, rules, one is not None and plugin.takes_fixed_values(one), one)
+    chosen = make_options(inputs, options, rules, one is not None and plugin.fixed_value_support(one), one)
     if isinstance(left, Parts) or isinstance(right, Parts):
         return verify_parts(verify, left, right, chosen, {"rules": rules, **options}, method, report)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
     _note_unread_options(chosen, left, report)
     forms = [form for form in plugin.formats().values() if form.kind == right.kind]
-    chosen = replace(chosen, one_size_way=bool(forms) and all(form.one_size_way for form in forms))
+    chosen = replace(chosen, single_size_branch=bool(forms) and all(form.single_size_branch for form in forms))
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
         graph = read_model(left, chosen, report)
@@ -411,7 +411,7 @@ def inspect(
     """
     report = report or Report("inspect")
     opened = open_source(source)
-    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened), opened)
+    chosen = make_options(inputs, options, rules, plugin.fixed_value_support(opened), opened)
     report.source, report.kind = opened.label, opened.kind
     _note_unread_options(chosen, opened, report)
     if nodes:
@@ -442,7 +442,7 @@ def open_source(source: Any) -> Source:
     if isinstance(source, (str, Path)):
         path = Path(source)
         return Source(sniff(path), path)
-    return plugin.claim(source)
+    return plugin.source_for_object(source)
 
 
 def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[str] = ()) -> None:
@@ -459,7 +459,7 @@ def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[s
         if target:
             warm.warm_up_other_settings(target)
         warm.warm_up(kind, () if target else formats)
-        if any({kind, target} <= set(room.KINDS) for room in plugin.frontends().values()):
+        if any({kind, target} <= set(frontend.KINDS) for frontend in plugin.frontends().values()):
             warm.warm_up(target, formats)
 
 
@@ -552,7 +552,7 @@ def _note_unread_options(options: Options, source: Source, report: Report, form:
         report.note(text, code="unread-option")
     if form is None:
         return
-    read = plugin.options_of([plugin.frontend_for(source), plugin.backend_for(form.name)])
+    read = plugin.options_declared_by([plugin.frontend_for(source), plugin.backend_for(form.name)])
     for name, option in plugin.options().items():
         if name not in read and name in options.extra and option.of(options) not in (option.default, None):
             report.note(
@@ -566,7 +566,7 @@ def _with_wider_dtypes(options: Options, form: plugin.Format) -> Options:
     """
     if options.dtype == "float32":
         return replace(options, dtype="", widen=("float16", "bfloat16"), narrow=form.narrow)
-    return replace(options, widen=form.lacks, narrow=form.narrow)
+    return replace(options, widen=form.missing_dtypes, narrow=form.narrow)
 
 
 def _check_narrowing(options: Options, form: plugin.Format) -> None:

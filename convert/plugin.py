@@ -40,19 +40,20 @@ class Format:
     """The kind of the artefact when it is read again (`sniff.KINDS`), which decides which runner executes it."""
     narrow: tuple[str, ...] = ()
     """The narrower dtypes that it can store: values of `Options.dtype` and `quantize`."""
-    lacks: tuple[str, ...] = ()
-    """Dtypes that its usual runtime lacks: models in these become float32 (`Options.widen`)."""
-    entries: tuple[str, ...] = ()
+    missing_dtypes: tuple[str, ...] = ()
+    """Dtypes that its usual runtime missing_dtypes: models in these become float32 (`Options.widen`)."""
+    folder_files: tuple[str, ...] = ()
     """Patterns of the files in its folder, relative to it: `--force` replaces no folder that holds other files."""
-    never_lacking: tuple[str, ...] = ()  # a folder without these files is somebody else's: `model.py` is a common name
-    marks: tuple[tuple[str, bytes], ...] = ()
+    required_files: tuple[str, ...] = ()
+    """Files that every such folder has; a folder without them is the user's, because `model.py` is a common name."""
+    file_signatures: tuple[tuple[str, bytes], ...] = ()
     """Bytes in the first 4 kB of files of its folder, by name, which tell our files from others of that name."""
     names: TargetNames = ANY
     """The names that it allows for inputs and outputs; `convert.graph.names.rename_ends` makes such names."""
     aliases: tuple[str, ...] = ()
     """Other names for it after `--to`, in lower case, with words joined by "-"."""
     suffix_needed: bool = False  # its framework accepts no other name
-    one_size_way: bool = False
+    single_size_branch: bool = False
     """Whether it has no branches on sizes: a model that decides on sizes keeps one branch, and refuses other sizes."""
     title: str = ""
     """The name of the format in a report, e.g. `TensorFlow SavedModel`; empty if that is `name`."""
@@ -140,14 +141,14 @@ class Operator:
 
     - `gap`: the declared reason why the operator cannot be expressed.
     - `limit`: the cases that its rule does not take.
-    - `differs`: how the runtime's results for NaN, infinities and limits of integers differ from the operator's.
+    - `difference`: how the runtime's results for NaN, infinities and limits of integers differ from the operator's.
     - `written_out`: the backend has no rule for it, and writes several other operators instead.
     """
 
     name: str
     gap: str = ""
     limit: str = ""
-    differs: str = ""
+    difference: str = ""
     written_out: bool = False
 
 
@@ -176,7 +177,7 @@ class Frontend(Protocol):
     KINDS: Mapping[str, str]
     """The kinds it reads, each with a sentence for `convert formats`."""
 
-    def claims(self, thing: Any) -> str | None:
+    def claims(self, model: Any) -> str | None:
         """Return the kind of an object in memory, or None; it is decided by class names, without importing a
         framework.
         """
@@ -287,12 +288,12 @@ def frontend_named(name: str) -> Frontend:
     Raises `UsageError` if there is none.
     """
     found = frontends()
-    rooms = [room for room, backend in backends().items() if name in backend.FORMATS and room in found]
-    if name not in found and not rooms:
+    matching = [package for package, backend in backends().items() if name in backend.FORMATS and package in found]
+    if name not in found and not matching:
         raise UsageError(
             f"there is no frontend {name!r}", hint=f"{did_you_mean(name, found)}frontends: {', '.join(found)}"
         )
-    return found[name if name in found else rooms[0]]
+    return found[name if name in found else matching[0]]
 
 
 def packages() -> list[str]:
@@ -337,13 +338,13 @@ def names_of_kind(kind: str) -> TargetNames:
     return next((form.names for form in formats().values() if form.kind == kind), ANY)
 
 
-def options_of(rooms: Iterable[Frontend | Backend]) -> dict[str, Option[Any]]:
-    """Return the options that the packages `rooms` declare, by name. Raises `ConvertError` if two share a name and
+def options_declared_by(packages: Iterable[Frontend | Backend]) -> dict[str, Option[Any]]:
+    """Return the options that `packages` declare, by name. Raises `ConvertError` if two share a name and
     differ.
     """
     found: dict[str, Option[Any]] = {}
-    for room in rooms:
-        for option in getattr(room, "OPTIONS", ()):
+    for package in packages:
+        for option in getattr(package, "OPTIONS", ()):
             if found.setdefault(option.name, option) != option:
                 raise ConvertError(
                     f"two frontends or backends declare different options named {option.name!r}",
@@ -354,15 +355,15 @@ def options_of(rooms: Iterable[Frontend | Backend]) -> dict[str, Option[Any]]:
 
 def options() -> dict[str, Option[Any]]:
     """Return every declared option by name, those of backends first."""
-    return options_of([*backends().values(), *frontends().values()])
+    return options_declared_by([*backends().values(), *frontends().values()])
 
 
 def kinds() -> list[Kind]:
     """Return the kinds that frontends and backends recognize besides those of `convert.files.sniff`."""
-    return [kind for room in (*frontends().values(), *backends().values()) for kind in getattr(room, "SNIFF", ())]
+    return [kind for package in (*frontends().values(), *backends().values()) for kind in getattr(package, "SNIFF", ())]
 
 
-def is_read(kind: str) -> bool:
+def is_readable(kind: str) -> bool:
     """Return whether a frontend reads files of this kind; others may only be written and run."""
     return any(kind in frontend.KINDS for frontend in frontends().values())
 
@@ -387,18 +388,18 @@ def frontend_for(source: Source) -> Frontend:
     )
 
 
-def skeleton(operator: str, room: Frontend | Backend | None = None) -> str:
+def skeleton(operator: str, package: Frontend | Backend | None = None) -> str:
     """Return the beginning of a rule for `operator` as Python text.
 
-    room: the frontend or backend that the rule is for; None finds it by the operator's name. It must have a function
+    package: the frontend or backend that the rule is for; None finds it by the operator's name. It must have a function
     `skeleton(operator)`, and a frontend also `names_operator(operator)`.
 
-    Raises `UsageError` if `room` has no rules.
+    Raises `UsageError` if `package` has no rules.
     """
     readers = [f for f in frontends().values() if getattr(f, "names_operator", lambda name: False)(operator)]
     writers = sorted(backends().values(), key=lambda backend: -len(backend.FORMATS))
-    rooms = [room] if room is not None else [*readers, *writers]
-    for found in rooms:
+    candidates = [package] if package is not None else [*readers, *writers]
+    for found in candidates:
         if hasattr(found, "skeleton"):
             return str(found.skeleton(operator))
     raise UsageError(
@@ -415,7 +416,7 @@ def parts_of(source: Source, options: Options, single: bool = False) -> dict[str
     return {} if tell is None else dict(tell(source, options, single))
 
 
-def takes_fixed_values(source: Source) -> bool | str:
+def fixed_value_support(source: Source) -> bool | str:
     """Return `FIXED_VALUES` of the frontend that reads `source`: whether inputs may be plain Python values."""
     readers = (f for f in frontends().values() if source.kind in f.KINDS)
     found: bool | str = getattr(next(readers, None), "FIXED_VALUES", False)
@@ -445,9 +446,9 @@ def source_differences(source_kind: str) -> list[Difference]:
     found: list[Difference] = []
     for name, frontend in frontends().items():
         if source_kind in frontend.KINDS:
-            room = getattr(backends().get(name), "DIFFERENCES", {})
+            by_format = getattr(backends().get(name), "DIFFERENCES", {})
             found += getattr(frontend, "DIFFERENCES", ())
-            found += target_differences(source_kind) or next(iter(room.values()), ())
+            found += target_differences(source_kind) or next(iter(by_format.values()), ())
     return [difference for difference in dict.fromkeys(found) if not difference.within]
 
 
@@ -469,12 +470,12 @@ def runner_for(kind: str) -> Runner | None:
     return next(ready, found[0] if found else None)
 
 
-def claim(thing: Any) -> Source:
+def source_for_object(model: Any) -> Source:
     """Return the source for an object in memory. Raises `UsageError` if no frontend claims it."""
     for frontend in frontends().values():
-        if kind := frontend.claims(thing):
-            return Source(kind, model=thing)
+        if kind := frontend.claims(model):
+            return Source(kind, model=model)
     raise UsageError(
-        f"no frontend reads a {type(thing).__module__}.{type(thing).__qualname__}",
+        f"no frontend reads a {type(model).__module__}.{type(model).__qualname__}",
         hint="`convert formats` lists what can be read",
     )

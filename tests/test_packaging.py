@@ -24,8 +24,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     copy, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (copy / name).write_bytes((ROOT / name).read_bytes())
-    for room in ("convert", "frontends", "backends"):
-        for path in (ROOT / room).rglob("*"):
+    for package in ("convert", "frontends", "backends"):
+        for path in (ROOT / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 target = copy / path.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -39,11 +39,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 @pytest.mark.long
 def test_a_wheel_holds_every_file_of_the_rooms(wheel: zipfile.ZipFile) -> None:
-    rooms = {"convert": "convert", "frontends": "convert/frontends", "backends": "convert/backends"}
+    packages = {"convert": "convert", "frontends": "convert/frontends", "backends": "convert/backends"}
     files = {
-        str(Path(place) / path.relative_to(ROOT / room))
-        for room, place in rooms.items()
-        for path in (ROOT / room).rglob("*")
+        str(Path(place) / path.relative_to(ROOT / package))
+        for package, place in packages.items()
+        for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix in (".py", ".tsv", ".proto", ".typed") and "__pycache__" not in path.parts
     } | {"convert/README.md", "convert/CHANGELOG.md", "convert/tour.md"}  # `convert --help` names the first
     assert files <= set(wheel.namelist())
@@ -82,10 +82,10 @@ def requirements(names: list[str]) -> set[str]:
     return {re.split(r"[<>=;\[ ]", name)[0].lower().replace("_", "-") for name in names}
 
 
-def imported(room: str) -> set[str]:
+def imported(package: str) -> set[str]:
     """Return the distributions of packages that are imported anywhere in a folder."""
     found = set()
-    for path in (ROOT / room).rglob("*.py"):
+    for path in (ROOT / package).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
@@ -98,10 +98,12 @@ def imported(room: str) -> set[str]:
 DISTRIBUTIONS = {"PIL": "pillow", "google.protobuf": "protobuf", "google_crc32c": "google-crc32c"}
 
 
-@pytest.mark.parametrize("room", ["convert", "frontends/onnx", "backends/onnx", "frontends/caffe2", "backends/caffe2"])
-def test_what_runs_without_extras_imports_dependencies_only(room: str) -> None:
+@pytest.mark.parametrize(
+    "package", ["convert", "frontends/onnx", "backends/onnx", "frontends/caffe2", "backends/caffe2"]
+)
+def test_what_runs_without_extras_imports_dependencies_only(package: str) -> None:
     extras = requirements(
         [name for extra in ("images", "ray", "hub") for name in PROJECT["optional-dependencies"][extra]]
     )
     frameworks = {"caffe2", "pytest"}  # the real Caffe2 is run in its own Python
-    assert imported(room) - frameworks <= requirements(PROJECT["dependencies"]) | extras
+    assert imported(package) - frameworks <= requirements(PROJECT["dependencies"]) | extras

@@ -40,4 +40,4 @@ def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     rows = {cells[0]: [int(c) for c in cells[1:]] for cells in lines[1:]}
     assert {"convert", "frontends/pytorch", "frontends/tensorflow", "backends/caffe2", "backends/keras"} <= set(rows)
-    assert {room: cells[3:] for room, cells in rows.items() if any(cells[3:])} == {"convert": [8, 0, 2]}
+    assert {package: cells[3:] for package, cells in rows.items() if any(cells[3:])} == {"convert": [8, 0, 2]}

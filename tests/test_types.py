@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
+PACKAGES = sorted(
+    p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists()
+)
 TABLES = {
     "caffe2_op", "channels_last", "elementwise_op", "kernel", "onnx_op", "quantized_tensor",
     "stablehlo_op", "tensor_op", "tf_op", "tflite_op", "torch_op",
@@ -66,11 +68,11 @@ def unannotated(tree: ast.Module) -> Iterator[Function]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", ROOMS, ids=lambda p: f"{p.parent.name}.{p.name}")
-def test_every_function_but_rules_is_annotated(room: Path) -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: f"{p.parent.name}.{p.name}")
+def test_every_function_but_rules_is_annotated(package: Path) -> None:
     found = [
         f"{file.relative_to(ROOT)}:{function.lineno}: {function.name}"
-        for file in sorted(room.rglob("*.py"))
+        for file in sorted(package.rglob("*.py"))
         for function in unannotated(ast.parse(file.read_text()))
     ]
     assert not found, "\n".join(found)

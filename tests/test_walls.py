@@ -14,7 +14,9 @@ import pytest
 from tests.support.core_tests import FRAMEWORKS
 from tests.support.import_graph import ROOT, TOPS, arrows, circles, content_of, imports, name_of, sources
 
-ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
+PACKAGES = sorted(
+    p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists()
+)
 TOP = {"pyproject.toml", "README.md", "LICENSE", "ARCHITECTURE.md", *TOPS, "tests", "fixtures"}
 """The files and folders allowed at the top, beside dot files."""
 
@@ -29,22 +31,22 @@ def test_nothing_else_lies_at_the_top() -> None:
     assert {name for name in tops if not name.startswith(".")} == TOP
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda p: f"{p.parent.name}.{p.name}")
-def test_rooms_import_the_core_and_themselves_only(room: Path) -> None:
-    own = name_of(room)
-    for file in room.rglob("*.py"):
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: f"{p.parent.name}.{p.name}")
+def test_packages_import_the_core_and_themselves_only(package: Path) -> None:
+    own = name_of(package)
+    for file in package.rglob("*.py"):
         for name, _ in imports(file):
             assert name.split(".")[0] not in ("frontends", "backends"), f"{file}: {name}"
             if name.startswith(("convert.frontends", "convert.backends")):
-                assert name == own or name.startswith(f"{own}."), f"{file}: {name} is in another room"
+                assert name == own or name.startswith(f"{own}."), f"{file}: {name} is in another package"
             assert not name.startswith(("convert.cli", "convert.api")), f"{file}: {name}"
 
 
-def test_rooms_import_themselves_relatively() -> None:
-    for room in ROOMS:
-        for file in room.rglob("*.py"):
+def test_packages_import_themselves_relatively() -> None:
+    for package in PACKAGES:
+        for file in package.rglob("*.py"):
             for line, name in content_of(file).absolute:
-                assert not name.startswith(name_of(room)), f"{file}:{line}"
+                assert not name.startswith(name_of(package)), f"{file}:{line}"
 
 
 def test_the_core_imports_no_room_and_no_framework() -> None:
@@ -85,9 +87,9 @@ def test_a_runner_lives_with_the_reader_of_its_framework() -> None:
     readers = set(points["convert.frontends"].values())
     writers = set(points["convert.backends"].values())
     for name, module in points["convert.runners"].items():
-        room = ".".join(module.split(".")[:3])
+        package = ".".join(module.split(".")[:3])
         # onnxruntime does not count as a framework: the core verifies with it.
-        assert room in readers | writers or module == "convert.runtimes.onnx", f"{name}: {module}"
+        assert package in readers | writers or module == "convert.runtimes.onnx", f"{name}: {module}"
 
 
 def test_every_package_is_packaged() -> None:

@@ -29,8 +29,8 @@ FORMATS = {
         "Caffe2: init_net.pb and predict_net.pb, with their text forms",
         kind="caffe2",
         title="Caffe2",
-        lacks=("bfloat16",),
-        entries=(
+        missing_dtypes=("bfloat16",),
+        folder_files=(
             "init_net.pb",
             "init_net.pbtxt",
             "predict_net.pb",
@@ -38,7 +38,7 @@ FORMATS = {
             "predictor.minidb",
             "weights.minidb",
         ),
-        marks=(("predictor.minidb", b"!!META_NET_DEF"),),
+        file_signatures=(("predictor.minidb", b"!!META_NET_DEF"),),
         names=TargetNames(),
         aliases=("c2",),
     )

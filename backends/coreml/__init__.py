@@ -31,9 +31,9 @@ FORMATS = {
         "Core ML package (ML program, iOS 17 and macOS 14 or newer), by coremltools (extra coreml)",
         kind="coreml",
         title="Core ML package",
-        lacks=("bfloat16",),
-        one_size_way=True,
-        entries=(MANIFEST, MODEL, WEIGHTS),
+        missing_dtypes=("bfloat16",),
+        single_size_branch=True,
+        folder_files=(MANIFEST, MODEL, WEIGHTS),
         names=TargetNames(_IDENTIFIER, _IDENTIFIER),
         aliases=("mlpackage", "mlprogram", "core-ml", "apple"),
     )

@@ -27,8 +27,8 @@ FORMATS = {
         "ExecuTorch .pte for XNNPACK, by ExecuTorch's own lowering (extra executorch)",
         kind="executorch",
         title="ExecuTorch",
-        lacks=("bfloat16",),
-        one_size_way=True,
+        missing_dtypes=("bfloat16",),
+        single_size_branch=True,
         names=TargetNames(),
         aliases=("pte",),
     )

@@ -32,7 +32,7 @@ FORMATS = {
         names=TargetNames(LAYER, LAYER),
         aliases=("keras3",),
         suffix_needed=True,
-        one_size_way=True,
+        single_size_branch=True,
     ),
 }
 

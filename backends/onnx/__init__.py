@@ -29,7 +29,7 @@ FORMATS = {
         kind="onnx",
         title="ONNX",
         narrow=("float32", "float16", "bfloat16", "int8", "int4"),
-        lacks=("bfloat16",),
+        missing_dtypes=("bfloat16",),
         names=TargetNames(),
     )
 }
@@ -116,6 +116,6 @@ def operators(format: str) -> Iterable[Operator]:
     for name in sorted({s.name for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""}):
         try:
             if not onnx.defs.get_schema(name, OPSET, "").deprecated:
-                yield Operator(name, differs=differs.get(name, ""))
+                yield Operator(name, difference=differs.get(name, ""))
         except onnx.defs.SchemaError:
             continue

@@ -30,8 +30,8 @@ FORMATS = {
         "OpenVINO IR: model.xml and model.bin, by OpenVINO's own converter (extra openvino)",
         kind="openvino",
         title="OpenVINO IR",
-        lacks=("bfloat16",),
-        entries=ENTRIES,
+        missing_dtypes=("bfloat16",),
+        folder_files=ENTRIES,
         names=TargetNames(),
         aliases=("ov", "ir", "openvino-ir"),
     )

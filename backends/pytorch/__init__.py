@@ -55,7 +55,7 @@ FORMATS = {
         kind="torchscript",
         title="TorchScript",
         names=_NAMES,
-        one_size_way=True,
+        single_size_branch=True,
         aliases=("torchscript", "jit", "pt"),
     ),
     "torch-code": Format(
@@ -66,10 +66,10 @@ FORMATS = {
         kind="torch-code",
         title="PyTorch code",
         # sizes of 0 and 1 are treated like larger ones, so an If on such a size keeps one branch only
-        one_size_way=True,
-        entries=("model.py", "model.safetensors", "__pycache__/*.pyc"),
-        never_lacking=("model.py", "model.safetensors"),
-        marks=(("model.py", USAGE.partition(";")[0].encode()),),
+        single_size_branch=True,
+        folder_files=("model.py", "model.safetensors", "__pycache__/*.pyc"),
+        required_files=("model.py", "model.safetensors"),
+        file_signatures=(("model.py", USAGE.partition(";")[0].encode()),),
         names=_CODE_NAMES,
         aliases=("pytorch-code", "torch-source", "nn-module"),
     ),

@@ -78,8 +78,8 @@ def run_all(
         try:
             while waiting or running:
                 signals.heed()
-                room = _task_slots(ray, cluster) if jobs is None else min(jobs, _task_slots(ray, cluster))
-                while waiting and len(running) < max(room, 1):
+                slots = _task_slots(ray, cluster) if jobs is None else min(jobs, _task_slots(ray, cluster))
+                while waiting and len(running) < max(slots, 1):
                     sent = replace(waiting.pop(), since=time.monotonic())
                     sent.attempts += 1
                     if sent.task.output not in seen:

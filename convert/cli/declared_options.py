@@ -51,7 +51,7 @@ class ReadCommand(DeclaringCommand):
     """A command that reads models only."""
 
     before = "as_json"
-    declared = staticmethod(lambda: plugin.options_of(plugin.frontends().values()))
+    declared = staticmethod(lambda: plugin.options_declared_by(plugin.frontends().values()))
 
 
 def values(given: Mapping[str, Any], image_as: str = "") -> dict[str, Any]:

@@ -21,7 +21,7 @@ def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
     written_out = sorted(r.name for r in rows if r.written_out)
     gaps = sorted((r.name, r.gap) for r in rows if r.gap)
     limits = sorted((r.name, r.limit) for r in rows if r.limit)
-    differs = sorted((r.name, r.differs) for r in rows if r.differs)
+    differs = sorted((r.name, r.difference) for r in rows if r.difference)
     parts = f" ({len(native)} native, {len(written_out)} written out)" if written_out else ""
     echo(f"{title}: {len(native) + len(written_out)} operators{parts}, {len(gaps)} declared gaps")
     for name in native:
@@ -39,7 +39,7 @@ def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
 def _operators_json(title: str, rows: Sequence[Operator]) -> dict[str, object]:
     answer: dict[str, object] = {"name": title, "operators": sorted(r.name for r in rows if not r.gap)}
     answer["written_out"] = sorted(r.name for r in rows if r.written_out)
-    reasons = (("gaps", "gap"), ("limits", "limit"), ("differences", "differs"))
+    reasons = (("gaps", "gap"), ("limits", "limit"), ("differences", "difference"))
     return answer | {key: {r.name: getattr(r, one) for r in sorted(rows, key=lambda r: r.name) if getattr(r, one)}
                      for key, one in reasons}  # fmt: skip
 

@@ -74,7 +74,7 @@ def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
 
 def _check_folder(folder: Path, forms: Sequence[Format]) -> None:
     files = [file.relative_to(folder).as_posix() for file in _files_in(folder)]
-    whole = [form for form in forms if set(form.never_lacking) <= set(files)]
+    whole = [form for form in forms if set(form.required_files) <= set(files)]
     strange = [[file for file in files if not _has_place(folder, file, form)] for form in whole]
     others = min([*strange, files], key=len)
     if others:
@@ -91,12 +91,12 @@ def _check_folder(folder: Path, forms: Sequence[Format]) -> None:
 
 
 def _has_place(folder: Path, file: str, form: Format) -> bool:
-    return any(fnmatchcase(file, entry) for entry in form.entries) and (folder / file).is_file()
+    return any(fnmatchcase(file, entry) for entry in form.folder_files) and (folder / file).is_file()
 
 
 def _is_artefact(folder: Path, form: Format) -> bool:
     """Return whether a folder, whose files have the names of a format, also has that format's content."""
-    for name, mark in form.marks:
+    for name, mark in form.file_signatures:
         if (folder / name).exists():
             with (folder / name).open("rb") as file:
                 if mark not in file.read(_HEAD):

@@ -80,7 +80,7 @@ def _read_right(
     try:
         return read_model(right, own, reading or Report("verify"))
     except ConvertError as error:
-        if isinstance(error, (UsageError, BrokenPackage)) and plugin.is_read(right.kind):
+        if isinstance(error, (UsageError, BrokenPackage)) and plugin.is_readable(right.kind):
             raise  # missing packages or options are no difference between models
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):

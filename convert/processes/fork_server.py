@@ -168,17 +168,17 @@ def preload(kinds: list[str], formats: list[str]) -> None:
         importlib.import_module(name)
     with contextlib.suppress(ImportError):  # a private module: the operators of the evaluator, two hundred modules
         importlib.import_module("onnx.reference.ops._op_list")
-    preload_rooms(kinds, formats)
+    preload_packages(kinds, formats)
 
 
-def preload_rooms(kinds: list[str], formats: list[str]) -> None:
+def preload_packages(kinds: list[str], formats: list[str]) -> None:
     """Import the modules of `preload` except those of the core."""
     importlib.import_module("convert.processes.child")
     plugin.runners()
     for kind in filter(None, kinds):
-        for room in plugin.frontends().values():
-            if kind in room.KINDS:
-                getattr(room, "preload", lambda: None)()
+        for frontend in plugin.frontends().values():
+            if kind in frontend.KINDS:
+                getattr(frontend, "preload", lambda: None)()
     for name in filter(None, formats):
         getattr(plugin.backend_for(name), "preload", lambda: None)()
 

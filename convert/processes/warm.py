@@ -58,7 +58,7 @@ def warm_up(kind: str, formats: Sequence[str] = ()) -> None:
     if not are_allowed():
         return
     with contextlib.suppress(Exception), paused_garbage_collection():  # the work itself will report any error
-        fork_server.preload_rooms([kind], list(formats))
+        fork_server.preload_packages([kind], list(formats))
         _fork_server(kind, {})
 
 
@@ -180,6 +180,6 @@ def _fork_to_do(client: socket.socket, kind: str, variables: Mapping[str, str]) 
     if variables:
         # numpy's and scipy's OpenBLAS start threads when loaded, and a process with threads serves no forks.
         os.environ.update(variables, OPENBLAS_NUM_THREADS="1")
-        fork_server.preload_rooms([kind], [])
+        fork_server.preload_packages([kind], [])
         gc.freeze()
     return fork_server.serve(client, imported=variables)

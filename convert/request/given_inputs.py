@@ -306,7 +306,8 @@ READ_OPTIONS = {
 By the fields of `Options`, each with the option of the command line."""
 
 _NOT_KEYWORDS = {
-    "inputs", "examples", "fixed", "structures", "rules", "dump_passes", "widen", "narrow", "one_size_way", "extra",
+    "inputs", "examples", "fixed", "structures", "rules", "dump_passes", "widen", "narrow", "single_size_branch",
+    "extra",
 }  # fmt: skip
 """Fields of `Options` that are no keywords of their own."""
 
@@ -376,7 +377,7 @@ def make_options(
         examples=without_fixed_places(examples, fixed),
         fixed=fixed,
         structures=structures,
-        without_inputs=isinstance(inputs, (list, tuple, Mapping)) and not inputs,
+        no_inputs=isinstance(inputs, (list, tuple, Mapping)) and not inputs,
         rules=load_rules(rules),
         extra=extra,
         **options,

@@ -88,7 +88,7 @@ class Options:
     examples: arrays to capture and verify with, by input name.
     fixed: values of inputs that are no tensors (`sr=16000`) and become constants of the graph, by name or place.
     structures: classes of inputs that hold others (`nested_inputs.Structure`), by the parameters of forward.
-    without_inputs: the model has no inputs (`inputs=()`).
+    no_inputs: the model has no inputs (`inputs=()`).
     model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
     model_args: keyword arguments that the factory of `model` is called with.
     code: Python files, by their whole paths, which define classes that the model's file names.
@@ -104,7 +104,7 @@ class Options:
     calibrate: samples by input name; with them `quantize` stores activations in 8 bits too.
     rules: Python files with rules for custom operators, by their whole paths.
     dump_passes: the folder that gets the graph after each pass (`passes.run_passes`).
-    one_size_way: read only one branch of a model that decides on sizes, because the format has no such branches.
+    single_size_branch: read only one branch of a model that decides on sizes, because the format has no such branches.
     extra: values of other options that frontends and backends declare (`plugin.Option.of` reads them), by name.
     """
 
@@ -112,7 +112,7 @@ class Options:
     examples: Mapping[str | int, Any] = field(default_factory=dict)
     fixed: Mapping[str | int, Any] = field(default_factory=dict)
     structures: Mapping[str, Any] = field(default_factory=dict)
-    without_inputs: bool = False
+    no_inputs: bool = False
     model: str = ""
     model_args: Mapping[str, Any] = field(default_factory=dict)
     code: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class Options:
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
     dump_passes: Path | None = None
-    one_size_way: bool = False
+    single_size_branch: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -32,11 +32,11 @@ def tables(skipped: list[str]) -> Iterator[tuple[str, list[Operator]]]:
 
     A format whose framework is not installed is skipped; `skipped` gets a sentence that says why.
     """
-    reads = [(f"--from {name}", room.operators) for name, room in plugin.frontends().items()]
+    reads = [(f"--from {name}", frontend.operators) for name, frontend in plugin.frontends().items()]
     writes = [
-        (f"--to {name}", lambda room=room, name=name: room.operators(name))
-        for room in plugin.backends().values()
-        for name in room.FORMATS
+        (f"--to {name}", lambda backend=backend, name=name: backend.operators(name))
+        for backend in plugin.backends().values()
+        for name in backend.FORMATS
     ]
     for title, listed in (*reads, *writes):
         try:

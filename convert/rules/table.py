@@ -254,12 +254,12 @@ def bind_arguments(
         values.append(named.pop(argument.name, None if argument.default is REQUIRED else argument.default))
     keyword: dict[str, Any] = {}
     if not entry.variadic:
-        room = len(entry.positional)
-        for i, value in enumerate(values[room:], room):
+        count = len(entry.positional)
+        for i, value in enumerate(values[count:], count):
             name = names[i] if i < len(names) else f"input {i}"
             default = schema.positional[i].default if i < len(names) else None
             _place_argument(keyword, entry, name, value, None if default is REQUIRED else default)
-        values = values[:room]
+        values = values[:count]
     defaults = {a.name: None if a.default is REQUIRED else a.default for a in schema.keyword}
     accepted = entry.keyword | set(entry.positional[len(values) :])
     for name, value in {**defaults, **named}.items():

@@ -1,4 +1,4 @@
-"""Imports TensorFlow quietly, with Keras set to run on it, for every room that needs it."""
+"""Imports TensorFlow quietly, with Keras set to run on it, for every package that needs it."""
 
 from __future__ import annotations
 

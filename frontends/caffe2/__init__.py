@@ -22,7 +22,7 @@ KINDS = {"caffe2": "a Caffe2 folder with init_net.pb and predict_net.pb"}
 READS: dict[str, tuple[str, ...]] = {}
 
 
-def claims(thing: Any) -> str | None:
+def claims(model: Any) -> str | None:
     """Return None: nets in memory are messages of a runtime that does not exist for this Python."""
     return None
 

@@ -72,9 +72,9 @@ _CLASSES = {
 }
 
 
-def claims(thing: Any) -> str | None:
+def claims(model: Any) -> str | None:
     """Return the kind of an object in memory, decided by the names of its classes, or None."""
-    for base in type(thing).__mro__:
+    for base in type(model).__mro__:
         if kind := _CLASSES.get(f"{base.__module__}.{base.__qualname__}"):
             return kind
     return None

@@ -26,10 +26,10 @@ FIXED_VALUES = "assigned"
 """Python numbers are example inputs; `n=3` fixes one."""
 
 
-def claims(thing: Any) -> str | None:
+def claims(model: Any) -> str | None:
     """Return `onnx-object` for a ModelProto or an onnx_ir model, else None."""
-    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__}
-    proto = type(thing).__name__ == "ModelProto" and hasattr(thing, "opset_import")
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__}
+    proto = type(model).__name__ == "ModelProto" and hasattr(model, "opset_import")
     return "onnx-object" if proto or "onnx_ir._core.Model" in names or "onnx_ir.Model" in names else None
 
 

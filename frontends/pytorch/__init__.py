@@ -80,9 +80,9 @@ def parts(source: Source, options: Options, single: bool = False) -> dict[str, d
     return {stem: {"part": part} for stem, part in found.items()}
 
 
-def claims(thing: Any) -> str | None:
+def claims(model: Any) -> str | None:
     """Return the kind of an object in memory, by the names of its classes, or None."""
-    for base in type(thing).__mro__:
+    for base in type(model).__mro__:
         kind = _CLASSES.get(f"{base.__module__}.{base.__qualname__}")
         if kind:
             return kind

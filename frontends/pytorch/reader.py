@@ -251,7 +251,7 @@ def _read_one_way(
     """
     before = list(report.notes)
     done = capture(thing, options, report, static)
-    read = partial(read_size_ways, thing) if size_ways and not options.one_size_way else _lower_capture
+    read = partial(read_size_ways, thing) if size_ways and not options.single_size_branch else _lower_capture
     try:
         return read(done, _wanted_names(done), report)
     except OneSizeOnly:

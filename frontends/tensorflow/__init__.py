@@ -39,14 +39,14 @@ READS = {
 }
 
 
-def claims(thing: Any) -> str | None:
+def claims(model: Any) -> str | None:
     """Return the kind of an object in memory, by the names of its classes; None for other objects."""
-    names = {f"{c.__module__.partition('.')[0]}.{c.__name__}" for c in type(thing).__mro__}
+    names = {f"{c.__module__.partition('.')[0]}.{c.__name__}" for c in type(model).__mro__}
     if names & {"keras.Model", "keras.Sequential", "tf_keras.Model"}:
         return "keras-object"
     if names & {"tensorflow.ConcreteFunction", "tensorflow.Function", "tensorflow.PolymorphicFunction"}:
         return "tf-function-object"
-    descriptor = getattr(thing, "DESCRIPTOR", None)
+    descriptor = getattr(model, "DESCRIPTOR", None)
     return "graphdef-object" if getattr(descriptor, "full_name", "") == "tensorflow.GraphDef" else None
 
 
@@ -121,7 +121,7 @@ def operators() -> Iterable[Operator]:
 
     differs = reasons_by_operator(DIFFERENCES)
     names = sorted({*tf_op.entries, *PLUMBING, *OPERATORS})
-    yield from (Operator(name, differs=differs.get(name, "")) for name in names)
+    yield from (Operator(name, difference=differs.get(name, "")) for name in names)
     yield from (Operator(name, reason) for name, reason in sorted(tf_op.gaps.items()))
     yield from (Operator(f"tflite::{name}") for name in sorted(tflite_op.entries))
     yield from (Operator(f"tflite::{name}", reason) for name, reason in sorted(tflite_op.gaps.items()))

@@ -18,13 +18,13 @@ from convert.plugin import Option
 from convert.rules import Rules
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-ROOMS = {
+PACKAGES = {
     "frontends.pytorch": "torch_op", "frontends.tensorflow": "tf_op", "frontends.caffe2": "caffe2_op",
     "frontends.jax": "stablehlo_op",
     "backends.tensorflow": "onnx_op", "backends.keras": "onnx_op", "backends.caffe2": "onnx_op",
     "reference": "kernel",
 }  # fmt: skip
-TABLES = {room: f"convert.{room}.{'table' if room == 'reference' else 'rules'}" for room in ROOMS}
+TABLES = {package: f"convert.{package}.{'table' if package == 'reference' else 'rules'}" for package in PACKAGES}
 API = [
     "convert.api", "convert.errors", "convert.outcome.report", "convert.rules.table", "convert.plugin",
     "convert.graph.builder", "convert.passes", "convert.request.options", "convert.outcome.notes",
@@ -55,8 +55,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.copy(FIXTURES / "mnist_cnn.onnx", tmp_path)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    for name, room in zip(TABLES.values(), ROOMS, strict=True):
-        table = getattr(importlib.import_module(name), ROOMS[room])
+    for name, package in zip(TABLES.values(), PACKAGES, strict=True):
+        table = getattr(importlib.import_module(name), PACKAGES[package])
         for operator in OWN_OPERATORS:
             table.entries.pop(operator, None)
 
@@ -76,10 +76,10 @@ def test_every_public_name_has_an_example() -> None:
         assert ">>>" in (thing.__doc__ or ""), thing
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_decorator_of_a_room_is_typed(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_decorator_of_a_package_is_typed(package: str) -> None:
     """Type checkers do not look through `__getattr__`: what the package declares for them is what it returns."""
-    module: ModuleType = importlib.import_module(f"convert.{room}")
+    module: ModuleType = importlib.import_module(f"convert.{package}")
     text = Path(str(module.__file__)).read_text()
-    assert f"import {ROOMS[room]} as {ROOMS[room]}" in text or f'__all__ = ["{ROOMS[room]}"]' in text
-    assert isinstance(getattr(module, ROOMS[room]), Rules)
+    assert f"import {PACKAGES[package]} as {PACKAGES[package]}" in text or f'__all__ = ["{PACKAGES[package]}"]' in text
+    assert isinstance(getattr(module, PACKAGES[package]), Rules)

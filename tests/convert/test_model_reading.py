@@ -43,8 +43,8 @@ def reading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
     monkeypatch.setattr(mismatches, "first_mismatch", lambda model: "")
 
     def read(work: Read, source: Source | None = None, **options: Any) -> Any:
-        room = SimpleNamespace(KINDS={"onnx": ""}, read=lambda *given: work(), list_weights=lambda *given: work())
-        monkeypatch.setattr(plugin, "frontend_for", lambda source: room)
+        frontend = SimpleNamespace(KINDS={"onnx": ""}, read=lambda *given: work(), list_weights=lambda *given: work())
+        monkeypatch.setattr(plugin, "frontend_for", lambda source: frontend)
         given = (source or Source("onnx", tmp_path / "m.onnx"), Options(**options), Report("test"))
         assert list_weights(*given) == read_model(*given)
         return read_model(*given)
@@ -56,8 +56,8 @@ def test_a_graph_is_looked_at_whoever_has_read_it(monkeypatch: pytest.MonkeyPatc
     """The lists belong to nodes that a frontend has added itself, so no rule has checked them."""
     g = Graph()
     g.output(g.Tile(g.input("x", ir.DataType.FLOAT, (2, 3)), [1] * 600), "y")
-    room = SimpleNamespace(KINDS={"onnx": ""}, read=lambda *given: g.model())
-    monkeypatch.setattr(plugin, "frontend_for", lambda source: room)
+    frontend = SimpleNamespace(KINDS={"onnx": ""}, read=lambda *given: g.model())
+    monkeypatch.setattr(plugin, "frontend_for", lambda source: frontend)
     with pytest.raises(ResourceLimit, match="600 numbers in its input 2"):
         read_model(Source("onnx", tmp_path / "m.onnx"), Options(), Report("test"))
 

@@ -49,7 +49,7 @@ class Outcome:
 
 def read(program: Program) -> ir.Model:
     """Read a program as the shared graph."""
-    source = plugin.claim(KINDS[program.kind].source(program))
+    source = plugin.source_for_object(KINDS[program.kind].source(program))
     specs = tuple(parse_input(s) for s in KINDS[program.kind].specs(program.inputs))
     return plugin.frontend_for(source).read(source, Options(inputs=specs), Report("compose"))
 

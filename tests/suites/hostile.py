@@ -97,7 +97,7 @@ MAKERS: dict[str, Maker] = {
     "outputs": output_files,
     "swapped": swapped_files,
 }
-ROOMS = {
+FRAMEWORKS = {
     **dict.fromkeys(("tensorflow", "assets", "keras", "lite"), "savedmodel"), "caffe2": "caffe2",
     **dict.fromkeys(("onnx", "notes", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
 }  # fmt: skip
@@ -330,7 +330,7 @@ def _under_strace() -> int:
 def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, str]]) -> Iterator[Run]:
     from tests.suites.fuzz import preload
 
-    preload(["onnx"] if given.light else sorted({ROOMS.get(kind, "pt") for kind in given.classes.split(",")}))
+    preload(["onnx"] if given.light else sorted({FRAMEWORKS.get(kind, "pt") for kind in given.classes.split(",")}))
     hugging = "hugging" in given.classes.split(",") and not given.light
     if hugging:
         from tests.support.timm_helper import declare_torchvision_operators

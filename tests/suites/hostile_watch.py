@@ -226,10 +226,10 @@ def start_helper(place: Path, first: str = "") -> Helper:
 
     folder = place / "helper"
     folder.mkdir()
-    rooms = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
+    preloads = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
     code = f"{first}\nimport runpy; runpy.run_module('convert.processes.fork_server', {{}}, '__main__')"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(folder / "warm"), str(os.getpid()), rooms],
+        [sys.executable, "-c", code, str(folder / "warm"), str(os.getpid()), preloads],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -58,7 +58,7 @@ def _converted(data: bytes, specs: list[Any], form: str, path: Path) -> Answer:
     """Write the artefact; return "ran" on success."""
     options = Options(inputs=tuple(specs), extra={"opset": onnx.defs.onnx_opset_version()})
     try:
-        source = plugin.claim(onnx.ModelProto.FromString(data))
+        source = plugin.source_for_object(onnx.ModelProto.FromString(data))
         report = Report("convert")
         model = plugin.frontend_for(source).read(source, options, report)
         plugin.backend_for(form).write(model, path, form, options, report)

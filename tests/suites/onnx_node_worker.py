@@ -166,7 +166,7 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
         with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:
             written = plugin.formats()[form]
             path = Path(folder) / f"artefact{written.suffix}"  # Keras recognizes the format by the suffix
-            source = plugin.claim(onnx.ModelProto.FromString(data))
+            source = plugin.source_for_object(onnx.ModelProto.FromString(data))
             report = Report("convert")
             model = plugin.frontend_for(source).read(source, options, report)
             names = names_in_target(model, written.names)

@@ -162,7 +162,7 @@ def _read_by_example(module: Called) -> tuple[ir.Model, bool]:
 
     before, methods.wrapper_set_seed = methods.wrapper_set_seed, lambda op, *args, **kwargs: op(*args, **kwargs)
     try:
-        options = Options(examples=dict(enumerate(module.example)), without_inputs=not module.example)
+        options = Options(examples=dict(enumerate(module.example)), no_inputs=not module.example)
         model = read(Source("torch-module-object", model=module), options, Report("suite"))
         return model, any(map(draws_numbers, nodes_of(model.graph))) or _is_undefined(module)
     finally:

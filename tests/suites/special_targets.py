@@ -61,7 +61,7 @@ def tensorflow_run(model: onnx.ModelProto) -> Run:
 
 def keras_run(model: onnx.ModelProto) -> Run:
     import keras
-    from convert.backends import keras as room
+    from convert.backends import keras as backend
 
     from convert.outcome.report import Report
     from convert.request.options import Options
@@ -69,7 +69,7 @@ def keras_run(model: onnx.ModelProto) -> Run:
 
     folder = tempfile.TemporaryDirectory()
     path = Path(folder.name) / "model.keras"
-    room.write(shared(model), path, "keras", Options(), Report("convert"))
+    backend.write(shared(model), path, "keras", Options(), Report("convert"))
     loaded = keras.saving.load_model(path)
 
     def run(feed: Feed) -> list[np.ndarray]:

@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from convert.frontends import jax as room
+from convert.frontends import jax as frontend
 from convert.frontends.jax.context import make_context
 from convert.frontends.jax.types import complex_constant, constant_array
 from jaxlib.mlir import ir as mlir
@@ -153,7 +153,7 @@ def outcome(name: str, text: str, which: int = 0, inputs: bool = False) -> tuple
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "example.mlir"
             path.write_bytes(example.module)
-            model = room.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+            model = frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
             if any(str(e.dtype).startswith(("bfloat16", "float8")) for e in example.expected):
                 found = list(run_here(model, example.feeds).values())  # onnxruntime returns no arrays of this dtype
             else:

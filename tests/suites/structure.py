@@ -1,6 +1,6 @@
 """Measure the imports within each package, as a table: entries, floors, arrows, arrows back and circles.
 
-    python tests/suites/structure.py [--root TREE] [--arrows ROOM | --sizes]
+    python tests/suites/structure.py [--root TREE] [--arrows PACKAGE | --sizes]
 
 | column | meaning |
 |---|---|
@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.support.import_graph import ROOT, TOPS, arrows, arrows_back, circles, entries, floors, name_of
 
 ALWAYS = ("convert/numerics", "convert/runtimes")
-"""Rooms that have a row though they have few entries."""
+"""Packages that have a row though they have few entries."""
 
 FEW = 5
 """Folders with fewer entries have no row."""
 
 
-def rooms(root: Path) -> list[Path]:
+def packages(root: Path) -> list[Path]:
     """Return convert/, its folders, and each frontend and backend with its folders."""
     folders = [root / "convert"]
     for top in TOPS:
@@ -43,10 +43,12 @@ def rooms(root: Path) -> list[Path]:
 
 def row(graph: dict[str, set[str]], folder: Path, root: Path) -> list[str | int]:
     """Return one line of the table."""
-    room = name_of(folder, root)
-    inside = entries(graph, room)
+    package = name_of(folder, root)
+    inside = entries(graph, package)
     modules = {
-        m for m in graph if m == room or (m.startswith(f"{room}.") and m.split(".")[room.count(".") + 1] in inside)
+        m
+        for m in graph
+        if m == package or (m.startswith(f"{package}.") and m.split(".")[package.count(".") + 1] in inside)
     }
     files = {m: graph[m] & modules for m in modules}
     return [
@@ -81,7 +83,7 @@ def oversized(root: Path) -> list[tuple[str, int, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=ROOT)
-    parser.add_argument("--arrows", metavar="ROOM", help="such as frontends/pytorch")
+    parser.add_argument("--arrows", metavar="PACKAGE", help="such as frontends/pytorch")
     parser.add_argument("--sizes", action="store_true")
     chosen = parser.parse_args()
     root = chosen.root.resolve()
@@ -94,9 +96,9 @@ def main() -> None:
         for entry, others in entries(graph, name_of(root / chosen.arrows, root)).items():
             print(f"{entry} -> {', '.join(sorted(others)) or '(none)'}")
         return
-    print("| room | entries | floors | arrows | back up | circles of files | circles of entries |")
+    print("| package | entries | floors | arrows | back up | circles of files | circles of entries |")
     print("|---|---|---|---|---|---|---|")
-    for folder in rooms(root):
+    for folder in packages(root):
         line = row(graph, folder, root)
         if int(line[1]) >= FEW or line[0] in ALWAYS:
             print(f"| {' | '.join(map(str, line))} |")

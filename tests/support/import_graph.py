@@ -140,15 +140,17 @@ def components(graph: Arrows) -> list[list[str]]:
     return found
 
 
-def entries(graph: Arrows, room: str) -> dict[str, set[str]]:
+def entries(graph: Arrows, package: str) -> dict[str, set[str]]:
     """Return the arrows between the entries of a package; a folder has the arrows of all modules in it."""
-    beside = {"frontends", "backends"} if room == "convert" else set()  # these packages are beside convert/, not in it
+    beside = (
+        {"frontends", "backends"} if package == "convert" else set()
+    )  # these packages are beside convert/, not in it
 
     def entry(module: str) -> str | None:
-        if module == room:
+        if module == package:
             return "__init__"
-        first = module.removeprefix(f"{room}.").split(".")[0]
-        return first if module.startswith(f"{room}.") and first not in beside else None
+        first = module.removeprefix(f"{package}.").split(".")[0]
+        return first if module.startswith(f"{package}.") and first not in beside else None
 
     found: dict[str, set[str]] = {e: set() for e in map(entry, graph) if e is not None}
     for module, others in graph.items():

@@ -12,7 +12,7 @@ import pytest
 
 from convert.errors import BadInput, ConvertError
 from convert.graph import Graph
-from convert.parity import verify as room
+from convert.parity import verify as verification
 from convert.parity.runs import repeats
 from convert.processes.process import AS_USED, Limits, run_all
 from convert.request.options import Options
@@ -71,11 +71,11 @@ class Sides:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, source: Side, target: Side) -> None:
         self.of = {id(SOURCE): source, id(TARGET): target}
         self.located: list[tuple[Any, ...]] = []
-        for module in (room, repeats):
+        for module in (verification, repeats):
             monkeypatch.setattr(module, "execute", self.execute)
-        monkeypatch.setattr(room, "start", self.start)
-        monkeypatch.setattr(room, "locate", lambda *given: self.located.append(given) or "in the target")
-        monkeypatch.setattr(room, "locate_source", lambda *given: self.located.append(given) or "in the source")
+        monkeypatch.setattr(verification, "start", self.start)
+        monkeypatch.setattr(verification, "locate", lambda *given: self.located.append(given) or "in the target")
+        monkeypatch.setattr(verification, "locate_source", lambda *given: self.located.append(given) or "in the source")
 
     def execute(
         self,

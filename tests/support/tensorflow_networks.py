@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
-from convert.backends import tensorflow as room
+from convert.backends import tensorflow as backend
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.graph.shape_inference import infer_facts
@@ -95,7 +95,7 @@ def shared(proto: onnx.ModelProto) -> ir.Model:
 def write(proto: onnx.ModelProto, path: Path, form: str = "tf", **options) -> Report:
     report, model = Report("convert"), shared(proto)
     permute_boundary(model, options.pop("layout", ""))
-    room.write(model, path, form, make_options(None, options), report)
+    backend.write(model, path, form, make_options(None, options), report)
     return report
 
 

@@ -20,7 +20,7 @@ import pytest
 from convert.processes.fork_client import ADDRESS
 from convert.processes.marks import MARK, new_mark
 
-ROOMS = [("onnx", "torchscript", "savedmodel"), ("onnx", "tf")]
+KINDS_TO_PRELOAD = [("onnx", "torchscript", "savedmodel"), ("onnx", "tf")]
 """Kinds to read and formats to write; their packages are imported in the warm process."""
 
 
@@ -32,7 +32,14 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="convert-tests-")
     place = str(Path(folder.name) / "warm")
     process = subprocess.Popen(
-        [sys.executable, "-m", "convert.processes.fork_server", place, str(os.getpid()), json.dumps([ROOMS])],
+        [
+            sys.executable,
+            "-m",
+            "convert.processes.fork_server",
+            place,
+            str(os.getpid()),
+            json.dumps([KINDS_TO_PRELOAD]),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

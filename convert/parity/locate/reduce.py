@@ -102,7 +102,7 @@ class _Trial:
             quantize=given.quantize,
             widen=given.widen,
             narrow=given.narrow,
-            one_size_way=given.one_size_way,
+            single_size_branch=given.single_size_branch,
             rules=given.rules,
             extra={name: value for name, value in given.extra.items() if not isinstance(value, Mapping)},
         )

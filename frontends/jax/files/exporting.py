@@ -124,7 +124,7 @@ def _arguments(options: Options, model: Any) -> tuple[list[Any], dict[str, Any]]
             positional.append(example)
         else:
             keyword[key] = example
-    if not positional and not keyword and not options.without_inputs:
+    if not positional and not keyword and not options.no_inputs:
         raise UsageError(
             "a function of JAX has no shapes before it is called",
             hint='describe its inputs: inputs="x:float32[batch,3]", or give arrays',

@@ -15,7 +15,7 @@ stablehlo_op.gap(
 )  # fmt: skip
 stablehlo_op.gap("it reads and writes what is no input or output", "infeed", "outfeed")
 stablehlo_op.gap("it is for training", "batch_norm_grad", "batch_norm_training")
-stablehlo_op.gap("tensors that are shorter than the room that they have", "set_dimension_size")
+stablehlo_op.gap("tensors that are shorter than the space allocated for them", "set_dimension_size")
 stablehlo_op.gap("tuples are not read: JAX writes none", "tuple", "get_tuple_element")
 stablehlo_op.gap("convolutions whose padding is computed", "dynamic_conv")
 stablehlo_op.gap("products of integers of twice their width", "chlo.mulhi")

@@ -86,7 +86,7 @@ def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call,
     A forward without parameters, or one that the user declares to have no inputs, is called with nothing. Raises
     `UsageError` if inputs are not described and cannot be inferred, or a description fits no input.
     """
-    names = [] if options.without_inputs else given_names(module, options)
+    names = [] if options.no_inputs else given_names(module, options)
     if not names:
         yield {}, None
         return

@@ -279,8 +279,8 @@ def change_tensors(module: nn.Module, change: Callable[[Tensor], Tensor]) -> nn.
 
 def has_global_hooks() -> bool:
     """Return whether hooks are registered for the forward of every module."""
-    room: Any = nn.modules.module
-    return bool(room._global_forward_hooks or room._global_forward_pre_hooks)
+    module_hooks: Any = nn.modules.module
+    return bool(module_hooks._global_forward_hooks or module_hooks._global_forward_pre_hooks)
 
 
 def without_compiler(module: Any) -> Any:

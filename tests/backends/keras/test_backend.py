@@ -27,11 +27,11 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 def write(proto: onnx.ModelProto, path: Path, **options: str) -> Report:
-    from convert.backends import keras as room
+    from convert.backends import keras as backend
 
     report, model = Report("convert"), shared(proto)
     permute_boundary(model, options.pop("layout", ""))
-    room.write(model, path, "keras", Options(**options), report)
+    backend.write(model, path, "keras", Options(**options), report)
     return report
 
 

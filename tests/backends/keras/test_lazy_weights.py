@@ -43,13 +43,13 @@ def products() -> ir.Model:
 
 @pytest.mark.slow
 def test_weights_do_not_gather_in_memory(tmp_path: Path) -> None:
-    from convert.backends import keras as room
+    from convert.backends import keras as backend
 
     path = tmp_path / "m.keras"
-    room.preload()
+    backend.preload()
     tracemalloc.start()
     try:
-        room.write(products(), path, "keras", Options(), Report("convert"))
+        backend.write(products(), path, "keras", Options(), Report("convert"))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

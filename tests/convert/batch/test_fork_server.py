@@ -227,7 +227,7 @@ def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypat
 
 @pytest.mark.long
 def test_no_room_starts_a_thread_when_it_is_imported() -> None:
-    kinds = [kind for room in plugin.frontends().values() for kind in room.KINDS]
+    kinds = [kind for frontend in plugin.frontends().values() for kind in frontend.KINDS]
     program = (
         "from convert.processes.fork_server import preload, thread_count\n"
         f"preload({kinds}, {list(plugin.formats())})\n"

@@ -50,9 +50,9 @@ def test_formats_lists_readers_and_writers() -> None:
 
 
 @pytest.mark.not_core
-@pytest.mark.parametrize("room", [("--to", "tf"), ("--to", "caffe2"), ("--from", "pytorch"), ("--from", "tensorflow")])
-def test_ops_lists_operators(room: tuple[str, str]) -> None:
-    told = json.loads(invoke("ops", *room, "--json").stdout)
+@pytest.mark.parametrize("side", [("--to", "tf"), ("--to", "caffe2"), ("--from", "pytorch"), ("--from", "tensorflow")])
+def test_ops_lists_operators(side: tuple[str, str]) -> None:
+    told = json.loads(invoke("ops", *side, "--json").stdout)
     assert len(told["operators"]) > 30
 
 
@@ -142,8 +142,8 @@ def test_errors_are_one_paragraph_with_an_exit_code(args: list[str | Path], code
 
 def test_without_input_options_the_model_tells_its_inputs() -> None:
     given = ReadOptions((), "", (), (), (), "", False, False, ()).options()
-    assert not make_options(given["inputs"], {}).without_inputs
-    assert make_options([], {}).without_inputs
+    assert not make_options(given["inputs"], {}).no_inputs
+    assert make_options([], {}).no_inputs
 
 
 @pytest.mark.parametrize("words", [["verify"], ["inspect", "a.onnx", "--nope"], ["a.onnx", "--opset", "99"]], ids=str)

@@ -13,7 +13,7 @@ from convert import plugin
 from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported
 from convert.graph import Graph
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
-from convert.parity import verify as room
+from convert.parity import verify as verification
 from convert.parity.compare import distribution
 from convert.parity.compare.distribution import BOUND, FALSE_ALARMS, hold_draws
 from convert.parity.compare.special_verdict import _with_denormals, _with_nan, take_special
@@ -242,17 +242,17 @@ def test_a_limit_that_is_met_at_the_edge_leaves_it_out(monkeypatch: pytest.Monke
             raise ResourceLimit("too much")
         return scaled(2.0)(arrays)
 
-    monkeypatch.setattr(room, "_graph_outputs", lambda made, arrays, edges, seconds: (
+    monkeypatch.setattr(verification, "_graph_outputs", lambda made, arrays, edges, seconds: (
         ResourceLimit("too much") if any(np.isnan(a["x"]).any() for a in arrays)
         else [scaled(2.0, np.float64)(a) for a in arrays]
     ))  # fmt: skip
     Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)), Side(float32=limited))
-    verdict = room.verify(SOURCE, TARGET, graph(), Options())
+    verdict = verification.verify(SOURCE, TARGET, graph(), Options())
     assert (verdict.status, len(verdict.feeds)) == (PASS, 6)  # three seeds and the uneven sets
     Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)),
           Side(float32=raises(ResourceLimit("too much"))))  # fmt: skip
     with pytest.raises(ResourceLimit, match="too much"):
-        room.verify(SOURCE, TARGET, graph(), Options())
+        verification.verify(SOURCE, TARGET, graph(), Options())
 
 
 def test_a_source_that_does_not_take_the_edge_is_run_on_all_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_a_source_that_does_not_take_the_edge_is_run_on_all_the_rest(monkeypatch
         return scaled(2.0, np.float64)(arrays)
 
     Sides(monkeypatch, Side(float32=failing, float64=failing), Side(float32=failing))
-    assert len(room.verify(SOURCE, TARGET, graph(), Options()).feeds) == 3
+    assert len(verification.verify(SOURCE, TARGET, graph(), Options()).feeds) == 3
 
 
 def test_a_verification_has_twenty_times_the_time_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,20 +272,20 @@ def test_a_verification_has_twenty_times_the_time_of_a_run(monkeypatch: pytest.M
     def limited_time(seconds: float) -> None:
         raise Asked(seconds)
 
-    monkeypatch.setattr(room, "limited_time", limited_time)
+    monkeypatch.setattr(verification, "limited_time", limited_time)
     with pytest.raises(Asked) as found:
-        room.verify(SOURCE, TARGET, graph(), Options(), VerifyMethod(limits=Limits(seconds=3)))
+        verification.verify(SOURCE, TARGET, graph(), Options(), VerifyMethod(limits=Limits(seconds=3)))
     assert found.value.args == (60,)
 
 
 def test_a_float64_run_that_ended_early_is_completed_by_the_graph() -> None:
     own = [{"y": np.full(1, float(i))} for i in range(3)]
     theirs = [{"y": np.full(1, 10.0 + i)} for i in range(3)]
-    assert room._completed(theirs, own, 3) == theirs
-    assert room._completed(theirs, own, 2) == theirs[:2]
-    assert room._completed(theirs[:1], own, 3) == [theirs[0], own[1], own[2]]
-    assert room._completed(theirs[:2], NONE, 2) == theirs[:2]
-    lacking = room._completed(theirs[:1], NONE, 3)
+    assert verification._completed(theirs, own, 3) == theirs
+    assert verification._completed(theirs, own, 2) == theirs[:2]
+    assert verification._completed(theirs[:1], own, 3) == [theirs[0], own[1], own[2]]
+    assert verification._completed(theirs[:2], NONE, 2) == theirs[:2]
+    lacking = verification._completed(theirs[:1], NONE, 3)
     assert isinstance(lacking, Unsupported)
     assert lacking.message == "the source runs in float64 on some of the inputs only"
 
@@ -293,20 +293,20 @@ def test_a_float64_run_that_ended_early_is_completed_by_the_graph() -> None:
 def test_who_takes_all_that_the_source_takes() -> None:
     two, one = [{}, {}], [{}]
     source = {"float32": two}
-    assert room._takes_all(BadInput("no"), [BadInput("no")])
-    assert room._takes_all(source, [two, {"": two}])
-    assert room._takes_all(source, [NONE, {"": two}])
-    assert not room._takes_all(source, [one, {"": two}])
-    assert not room._takes_all(source, [two, {"": one}])
-    assert not room._takes_all(source, [two, BadInput("no")])
+    assert verification._takes_all(BadInput("no"), [BadInput("no")])
+    assert verification._takes_all(source, [two, {"": two}])
+    assert verification._takes_all(source, [NONE, {"": two}])
+    assert not verification._takes_all(source, [one, {"": two}])
+    assert not verification._takes_all(source, [two, {"": one}])
+    assert not verification._takes_all(source, [two, BadInput("no")])
     # Another way of use that runs on the first feed only proves nothing; one that ran on several must run on all.
-    assert room._takes_all(source, [two, {"a": two, "b": one}])
-    assert not room._takes_all({"float32": [{}] * 3}, [[{}] * 3, {"a": [{}] * 3, "b": two}])
+    assert verification._takes_all(source, [two, {"a": two, "b": one}])
+    assert not verification._takes_all({"float32": [{}] * 3}, [[{}] * 3, {"a": [{}] * 3, "b": two}])
 
 
 def test_without_an_onnx_runner_the_graph_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin, "runners", dict)
-    found = room._graph_outputs(graph(), [FEEDS[0].arrays], 0, 60.0)
+    found = verification._graph_outputs(graph(), [FEEDS[0].arrays], 0, 60.0)
     assert isinstance(found, Unsupported)
     assert found.message == "no ONNX runner is installed"
 

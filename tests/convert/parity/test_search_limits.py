@@ -14,7 +14,7 @@ import pytest
 
 from convert.graph import Graph
 from convert.outcome.verdict import PASS, Verdict
-from convert.parity import verify as room
+from convert.parity import verify as verification
 from convert.parity.inputs import size_guards, size_search
 from convert.parity.inputs.size_guards import evaluate, fit_sizes
 from convert.parity.inputs.size_search import _that_fit
@@ -97,9 +97,9 @@ def test_a_verification_has_twenty_turns(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append(seconds)
         yield
 
-    monkeypatch.setattr(room, "limited_time", limited_time)
-    monkeypatch.setattr(room, "_verify", lambda *given: Verdict(PASS))
-    room.verify(SOURCE, TARGET, plain(), Options(), VerifyMethod(limits=Limits(seconds=7)))
+    monkeypatch.setattr(verification, "limited_time", limited_time)
+    monkeypatch.setattr(verification, "_verify", lambda *given: Verdict(PASS))
+    verification.verify(SOURCE, TARGET, plain(), Options(), VerifyMethod(limits=Limits(seconds=7)))
     assert asked == [140]
 
 

@@ -16,7 +16,7 @@ from convert.errors import BadInput, BrokenPackage, ConvertError, NotLoaded, Uns
 from convert.graph import Graph
 from convert.parity.inputs.feeds import GIVEN, Feed, Spans, generate_feeds, given_feed
 from convert.parity.method import VerifyMethod
-from convert.parity.runs import source_runs as room
+from convert.parity.runs import source_runs
 from convert.request.options import Options
 from convert.request.source import Source
 
@@ -52,7 +52,7 @@ def attempt(
         outputs = [{"y": gives(feed.arrays["i"])} for feed in feeds]
         return SimpleNamespace(refused="", target=list(feeds), source={"float32": outputs})
 
-    found = room.run_where_it_runs(
+    found = source_runs.run_where_it_runs(
         run, draw, draw((), {}), Source("onnx-object"), graph, options, VerifyMethod(**method)
     )
     assert [id(feed) for feed in found[0].target] == [id(feed) for feed in found[1]]
@@ -98,14 +98,14 @@ def test_the_example_keeps_its_integers_where_a_source_takes_no_others() -> None
 
 
 def test_sizes_that_were_found_and_are_refused_leave_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "search_sizes", lambda *given: [{"n": 7}])
+    monkeypatch.setattr(source_runs, "search_sizes", lambda *given: [{"n": 7}])
     feeds, (note,) = attempt(lambda i: i.tolist() == [7, 5, 7], graph=model(("n",)), examples=EXAMPLE)
     assert [feed.label for feed in feeds] == [GIVEN]
     assert note.startswith("compared on the example alone")
 
 
 def test_sizes_are_searched_for_with_the_usual_integers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "search_sizes", lambda *given: [{"n": 7}])
+    monkeypatch.setattr(source_runs, "search_sizes", lambda *given: [{"n": 7}])
     feeds, (note,) = attempt(lambda i: len(i) == 7, graph=model(("n",)))
     assert len({int(n) for feed in feeds for n in feed.arrays["i"]}) > 3
     assert note.startswith("the source does not run at the sizes that are usual")
@@ -120,7 +120,7 @@ def test_sizes_are_searched_for_with_closer_integers(monkeypatch: pytest.MonkeyP
             raise BadInput("at no size")
         return [{"n": 7}]
 
-    monkeypatch.setattr(room, "search_sizes", search)
+    monkeypatch.setattr(source_runs, "search_sizes", search)
     feeds, notes = attempt(lambda i: len(i) == 7 and bool((i == 1).all()), graph=model(("n",)))
     assert [len(feed.arrays["i"]) for feed in feeds] == [7, 7, 7]
     assert asked == [{}, {"i": (1, 1)}]
@@ -130,14 +130,18 @@ def test_sizes_are_searched_for_with_closer_integers(monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize("error", [Unsupported("no"), BrokenPackage("no"), room.RunFailure("backend", BadInput("no"))])
+@pytest.mark.parametrize(
+    "error", [Unsupported("no"), BrokenPackage("no"), source_runs.RunFailure("backend", BadInput("no"))]
+)
 def test_what_is_not_the_inputs_fault_is_raised_at_once(error: ConvertError) -> None:
     def run(feeds: Sequence[Feed]) -> Any:
         raise error
 
     feeds = generate_feeds(model())
     with pytest.raises(type(error), match="no"):
-        room.run_where_it_runs(run, lambda *g: [], feeds, Source("onnx-object"), model(), Options(), VerifyMethod())
+        source_runs.run_where_it_runs(
+            run, lambda *g: [], feeds, Source("onnx-object"), model(), Options(), VerifyMethod()
+        )
 
 
 def test_the_users_own_inputs_are_not_exchanged() -> None:

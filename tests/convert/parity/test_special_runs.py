@@ -9,7 +9,7 @@ import pytest
 
 from convert.errors import ConvertError, Unsupported
 from convert.outcome.verdict import PASS, Verdict
-from convert.parity import verify as room
+from convert.parity import verify as verification
 from convert.parity.verify import verify
 from convert.request.options import Options
 from tests.support.sides import SOURCE, TARGET, Arrays, Function, Side, Sides, graph, scaled
@@ -56,15 +56,15 @@ def test_special_values_that_the_graph_does_not_take_are_told(monkeypatch: pytes
     def other(arrays: Arrays) -> dict[str, np.ndarray]:
         return {"y": np.where(np.isinf(arrays["x"]), np.float32(0), scaled(2.0)(arrays)["y"])}
 
-    plain = room._graph_outputs
+    plain = verification._graph_outputs
 
     def refusing(made: Any, arrays: Any, *rest: Any) -> Any:
         return ConvertError("no") if np.isinf(arrays[0]["x"]).any() else plain(made, arrays, *rest)
 
-    monkeypatch.setattr(room, "_graph_outputs", refusing)
+    monkeypatch.setattr(verification, "_graph_outputs", refusing)
     verdict = judged(monkeypatch, SOURCE_SIDE, Side(float32=other))
     assert verdict.status == PASS
     assert verdict.notes == ["special values are not verified: the source takes them, and the graph's executor does "
                              "not"]  # fmt: skip
-    monkeypatch.setattr(room, "_graph_outputs", lambda *given: Unsupported("no kernel"))
+    monkeypatch.setattr(verification, "_graph_outputs", lambda *given: Unsupported("no kernel"))
     assert judged(monkeypatch, SOURCE_SIDE, Side(float32=other)).reason.startswith("y: on special values")

@@ -12,7 +12,7 @@ import pytest
 from convert.errors import BadInput, UsageError
 from convert.graph import Graph
 from convert.outcome.verdict import FAIL, Finding, OutputVerdict
-from convert.parity import verify as room
+from convert.parity import verify as verification
 from convert.parity.compare.declared_ends import _dims, _order
 from convert.parity.inputs.cost import is_cheap
 from convert.parity.inputs.feeds import Feed, smallest_feed
@@ -78,7 +78,7 @@ def test_inputs_of_unknown_rank_have_no_dims_at_the_least() -> None:
 def test_a_graph_has_to_take_the_usual_sets(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its error on one of the sets is the reason."""
     asked: list[int] = []
-    real = room.run_all
+    real = verification.run_all
 
     def run_all(runner: Any, source: Any, arrays: Any, ways: Any, options: Options, optional: int) -> Any:
         asked.append(len(arrays) - optional)
@@ -86,7 +86,7 @@ def test_a_graph_has_to_take_the_usual_sets(refused: bool, monkeypatch: pytest.M
             raise BadInput("not these")
         return real(runner, source, arrays, ways, options, optional)
 
-    monkeypatch.setattr(room, "run_all", run_all)
+    monkeypatch.setattr(verification, "run_all", run_all)
     Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)), Side(float32=scaled(2.0)))
     verdict = verify(SOURCE, TARGET, graph(), Options())
     assert asked[0] == 3, "the others are at the edge"

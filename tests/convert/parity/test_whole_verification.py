@@ -14,7 +14,7 @@ from convert import plugin
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
-from convert.parity import verify as room
+from convert.parity import verify as verification
 from convert.parity.locate import profile
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
@@ -335,8 +335,8 @@ def test_numbers_that_are_stored_in_fewer_bits(stored: str, monkeypatch: pytest.
     # A graph that quantizes is compared with its own arithmetic.
     own = graph()
     own.graph.node(0).op_type = "QuantizeSomething"
-    assert room._storage_format(target, own) == ""
-    assert room._storage_format(TARGET, graph()) == ""
+    assert verification._storage_format(target, own) == ""
+    assert verification._storage_format(TARGET, graph()) == ""
 
 
 def test_sequences_at_the_ends_are_not_compared() -> None:

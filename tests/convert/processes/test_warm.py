@@ -27,8 +27,8 @@ from convert.request.source import Source
 runner = plugin.runner_for("onnx")
 runner.settings = lambda source: [{"SETTING": "1"}, {"SETTING": "0"}]
 runner.is_imported = lambda: sys.argv[3] == "imported"
-(room,) = [room for room in plugin.frontends().values() if "onnx" in room.KINDS]
-room.preload = lambda: __import__("scipy.linalg")  # whose OpenBLAS has threads of its own, unless it is told otherwise
+(frontend,) = [frontend for frontend in plugin.frontends().values() if "onnx" in frontend.KINDS]
+frontend.preload = lambda: __import__("scipy.linalg")  # its OpenBLAS starts threads of its own by default
 warm.allow_warm_processes()
 held = open(Path(sys.argv[2]) / "held", "w")
 warm.warm_up_other_settings("onnx")

@@ -45,7 +45,7 @@ def test_what_is_called_so_stands_first() -> None:
     assert matching_operators(rows, [""]) == []
 
 
-class Room:
+class Plugin:
     """A frontend or a backend with one operator, or with an error that it raises."""
 
     FORMATS = ("one", "other")
@@ -60,9 +60,9 @@ class Room:
 
 
 def test_rooms_without_their_framework_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = {"a": Room(), "b": Room(ImportError("no b")), "c": Room(UsageError("no c", hint="install it"))}
+    readers = {"a": Plugin(), "b": Plugin(ImportError("no b")), "c": Plugin(UsageError("no c", hint="install it"))}
     monkeypatch.setattr(plugin, "frontends", lambda: readers)
-    monkeypatch.setattr(plugin, "backends", lambda: {"d": Room(), "e": Room(ImportError("no e"))})
+    monkeypatch.setattr(plugin, "backends", lambda: {"d": Plugin(), "e": Plugin(ImportError("no e"))})
     skipped: list[str] = []
     found = list(tables(skipped))
     assert found == [
@@ -72,6 +72,6 @@ def test_rooms_without_their_framework_are_left_out_with_the_reason(monkeypatch:
         "--from b is left out: no b", "--from c is left out: no c",
         "--to one is left out: no e", "--to other is left out: no e",
     ]  # fmt: skip
-    readers["a"] = Room(KeyError("a defect"))
+    readers["a"] = Plugin(KeyError("a defect"))
     with pytest.raises(KeyError):
         list(tables([]))

@@ -12,7 +12,7 @@ from convert.frontends import caffe2 as from_caffe2
 from convert.frontends import pytorch as from_pytorch
 from convert.frontends import tensorflow as from_tensorflow
 
-ROOMS = [
+MODULES = [
     (to_tensorflow, "onnx", "onnx_op", "tensorflow"),
     (to_keras, "onnx", "onnx_op", "keras"),
     (to_caffe2, "onnx", "onnx_op", ""),
@@ -20,26 +20,26 @@ ROOMS = [
     (from_tensorflow, "node", "tf_op", ""),
     (from_caffe2, "caffe2", "caffe2_op", ""),
 ]
-NAMES = [room.__name__ for room, *_ in ROOMS]
+NAMES = [module.__name__ for module, *_ in MODULES]
 
 
-@pytest.mark.parametrize(("room", "old", "new", "needs"), ROOMS, ids=NAMES)
-def test_the_old_decorator_is_the_new_one(room: ModuleType, old: str, new: str, needs: str) -> None:
+@pytest.mark.parametrize(("module", "old", "new", "needs"), MODULES, ids=NAMES)
+def test_the_old_decorator_is_the_new_one(module: ModuleType, old: str, new: str, needs: str) -> None:
     if needs:
         pytest.importorskip(needs)
-    with pytest.warns(DeprecationWarning, match=rf"{room.__name__}\.{old} is called {new} now"):
-        found = getattr(room, old)
-    assert found is getattr(room, new)
+    with pytest.warns(DeprecationWarning, match=rf"{module.__name__}\.{old} is called {new} now"):
+        found = getattr(module, old)
+    assert found is getattr(module, new)
 
 
 def test_it_is_imported_by_name() -> None:
-    """As in `from room import old` in users' rule files; the warning names that line."""
+    """As in `from module import old` in users' rule files; the warning names that line."""
     with pytest.warns(DeprecationWarning, match="torch_op") as caught:
         from convert.frontends.pytorch import aten  # noqa: F401
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("room", [room for room, *_ in ROOMS], ids=NAMES)
-def test_other_names_are_not_there(room: ModuleType) -> None:
+@pytest.mark.parametrize("module", [module for module, *_ in MODULES], ids=NAMES)
+def test_other_names_are_not_there(module: ModuleType) -> None:
     with pytest.raises(AttributeError, match="nowhere"):
-        _ = room.nowhere
+        _ = module.nowhere

@@ -43,7 +43,7 @@ def test_what_differs_is_told_of_each_overload_with_a_rule() -> None:
     rules = table()
     rules("Conv.vec")(lambda out, x: x)
     differing = [Difference(("Relu",), "of NaN"), Difference((), "of infinities", sources=("Conv", "StringSplit"))]
-    assert {row.name: row.differs for row in operator_rows(rules, differences=differing)} == {
+    assert {row.name: row.difference for row in operator_rows(rules, differences=differing)} == {
         "Conv": "of infinities", "Conv.vec": "of infinities", "Relu": "of NaN", "StringSplit": ""
     }  # fmt: skip
 
@@ -58,15 +58,15 @@ def test_what_is_written_out_has_a_row_unless_it_is_a_gap() -> None:
 
 @pytest.mark.parametrize("old", ["racine", "zqrt"])
 def test_an_old_name_warns_with_the_new_one(old: str) -> None:
-    attribute = lazy_attributes(module="room", places={"sqrt": "math"}, renamed={old: "sqrt"})
-    with pytest.warns(DeprecationWarning, match=f"room.{old} is called sqrt now"):
+    attribute = lazy_attributes(module="module", places={"sqrt": "math"}, renamed={old: "sqrt"})
+    with pytest.warns(DeprecationWarning, match=f"module.{old} is called sqrt now"):
         assert attribute(old) is math.sqrt
 
 
 def test_a_name_of_today_does_not_warn() -> None:
-    attribute = lazy_attributes("room", {"sqrt": "math"}, renamed={"racine": "sqrt"})
+    attribute = lazy_attributes("module", {"sqrt": "math"}, renamed={"racine": "sqrt"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert attribute("".join(["sq", "rt"])) is math.sqrt
-    with pytest.raises(AttributeError, match="module 'room' has no attribute 'cbrt'"):
+    with pytest.raises(AttributeError, match="module 'module' has no attribute 'cbrt'"):
         attribute("cbrt")

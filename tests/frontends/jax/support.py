@@ -13,7 +13,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from convert.backends import onnx as onnx_backend
-from convert.frontends import jax as room
+from convert.frontends import jax as frontend
 from jax import export
 
 from convert.outcome.report import Report
@@ -65,7 +65,7 @@ def exported(row: Row) -> Any:
 
 def read(program: Any) -> ir.Model:
     """The shared graph of an `Exported`."""
-    return room.read(Source("jax-export-object", model=program), Options(), Report("convert"))
+    return frontend.read(Source("jax-export-object", model=program), Options(), Report("convert"))
 
 
 def run_graph(model: ir.Model, feeds: dict[str, np.ndarray], folder: Any) -> dict[str, np.ndarray]:

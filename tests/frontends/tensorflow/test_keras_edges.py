@@ -21,7 +21,7 @@ keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras
 
 
 def test_a_query_that_may_attend_to_nothing_gives_zeros(tmp_path: Path) -> None:
-    from convert.backends import keras as room
+    from convert.backends import keras as backend
 
     node = helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"])
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2, 3, 4]) for name in "qkv"]
@@ -34,7 +34,7 @@ def test_a_query_that_may_attend_to_nothing_gives_zeros(tmp_path: Path) -> None:
     (want,) = ReferenceEvaluator(proto).run(None, feeds)
     assert not want[:, :, 1].any()
     path = tmp_path / "model.keras"
-    room.write(shared(proto), path, "keras", Options(), Report("convert"))
+    backend.write(shared(proto), path, "keras", Options(), Report("convert"))
     close(np.asarray(keras.saving.load_model(path)(feeds)), want)
 
 

@@ -23,7 +23,7 @@ Outcomes = dict[str, dict[str, np.ndarray] | ConvertError]
 
 
 def write(proto: onnx.ModelProto, path: Path) -> None:
-    source = plugin.claim(proto)
+    source = plugin.source_for_object(proto)
     graph = plugin.frontend_for(source).read(source, Options(), Report("convert"))
     caffe2.write(graph, path, "caffe2", Options(), Report("convert"))
 
@@ -103,7 +103,7 @@ def test_random_numbers_have_the_distribution_that_was_asked_for(tmp_path: Path)
 
 def test_a_sequence_as_an_input_is_refused() -> None:
     text = '<ir_version: 10, opset_import: ["" : 23]> g (seq(float) s) => (int64 n) { n = SequenceLength (s) }'
-    source = plugin.claim(onnx.parser.parse_model(text))
+    source = plugin.source_for_object(onnx.parser.parse_model(text))
     graph = plugin.frontend_for(source).read(source, Options(), Report("convert"))
     with pytest.raises(Unsupported, match="is a sequence") as caught:
         caffe2.check(graph, "caffe2", Options())
@@ -114,7 +114,7 @@ def test_a_failure_inside_a_body_names_its_node() -> None:
     branches = "then_branch = b () => (y) { y = StringNormalizer (x) }, else_branch = e () => (z) { z = Identity (x) }"
     graph = f"g (bool c, string[2] x) => (string[2] y) {{ y = If (c) <{branches}> }}"
     text = f'<ir_version: 10, opset_import: ["" : 23]> {graph}'
-    source = plugin.claim(onnx.parser.parse_model(text))
+    source = plugin.source_for_object(onnx.parser.parse_model(text))
     graph = plugin.frontend_for(source).read(source, Options(), Report("convert"))
     with pytest.raises(Unsupported, match="StringNormalizer"):
         caffe2.check(graph, "caffe2", Options())

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto
 
 pytest.importorskip("keras", reason="the Keras backend writes with Keras")
-from convert.backends import keras as room
+from convert.backends import keras as backend
 from convert.backends.keras.emitter import IN_32_BITS
 from convert.backends.keras.limits import declared_reasons
 from convert.backends.keras.rules import onnx_op as table
@@ -28,7 +28,7 @@ from tests.backends.tensorflow.ops.support import assert_same, expected, model_o
 from tests.support.cases import Case, rows_of_package
 from tests.support.merged_cases import merged
 
-room.operators("keras")
+backend.operators("keras")
 
 NUMBERS: dict[str, tuple[int, ...]] = {
     "Compress": (1,),
@@ -140,7 +140,7 @@ def shared(proto: onnx.ModelProto) -> ir.Model:
 
 def check_model(proto: onnx.ModelProto) -> None:
     """Raise the backend's error for operators that it cannot write."""
-    room.check(shared(proto), "keras", Options())
+    backend.check(shared(proto), "keras", Options())
 
 
 def run_together(rows: Sequence[Case], folder: Path, *, batch: bool, as_graph: bool = False) -> list[list[np.ndarray]]:
@@ -175,7 +175,7 @@ def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], path: Path, *, as
     import keras
     import tensorflow as tf
 
-    room.write(shared(proto), path, "keras", Options(), Report("convert"))
+    backend.write(shared(proto), path, "keras", Options(), Report("convert"))
     model = keras.saving.load_model(path)
     signature = {i.name: tf.TensorSpec(i.shape, i.dtype, i.name) for i in model.inputs}
     call = tf.function(model, input_signature=[signature]) if as_graph else model

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("keras", reason="the Keras backend writes with Keras")
-from convert.backends import keras as room
+from convert.backends import keras as backend
 from convert.backends.keras import ops  # noqa: F401
 from convert.backends.keras.rules import onnx_op as table
 
@@ -16,7 +16,7 @@ from tests.backends.keras.ops.keras_support import check_model, refused, run_tog
 from tests.backends.tensorflow.ops.support import assert_same, expected, model_of
 from tests.support.cases import Case, case, f32, params, rows_of_package
 
-room.operators("keras")
+backend.operators("keras")
 CASES = rows_of_package("tests.backends.tensorflow.ops")
 
 

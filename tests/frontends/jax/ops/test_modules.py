@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from convert.frontends import jax as room
+from convert.frontends import jax as frontend
 from convert.frontends.jax.runner import runner
 
 from convert.errors import Unsupported
@@ -157,7 +157,7 @@ def test_modules(case: ModuleRow, tmp_path: Path) -> None:
     path = tmp_path / "module.mlir"
     path.write_text(case.text)
     source = Source("stablehlo", path, own=True)
-    model = room.read(source, Options(), Report("convert"))
+    model = frontend.read(source, Options(), Report("convert"))
     feeds = dict(zip([v.name for v in model.graph.inputs], case.feeds, strict=True))
     (expected,) = runner.run(source, [feeds], precision="float32", options=Options())
     found = run_graph(model, feeds, tmp_path)
@@ -171,7 +171,7 @@ def test_unsigned_quantization(zero: int, tmp_path: Path) -> None:
     path = tmp_path / "module.mlir"
     path.write_text(rounded("unsigned", f"u8:f32, 0.01:{zero}", X).text)
     source = Source("stablehlo", path, own=True)
-    model = room.read(source, Options(), Report("convert"))
+    model = frontend.read(source, Options(), Report("convert"))
     (found,) = run_graph(model, {model.graph.inputs[0].name: X}, tmp_path).values()
     scale = np.float32(0.01)
     steps = np.clip(np.round(X / scale + np.float32(zero)), 0, 255)
@@ -187,7 +187,7 @@ def test_a_module_with_open_sizes(tmp_path: Path) -> None:
         "%0 = stablehlo.tanh %x : tensor<?x4xf32>\nreturn %0 : tensor<?x4xf32>\n}"
     )
     source = Source("stablehlo", path, own=True)
-    model = room.read(source, Options(), Report("convert"))
+    model = frontend.read(source, Options(), Report("convert"))
     assert str(model.graph.outputs[0].shape) == "[batch,4]"
     (found,) = runner.run(source, [{"arg0": X}], precision="float64", options=Options())
     np.testing.assert_allclose(found["output"], np.tanh(X.astype(np.float64)), rtol=1e-12)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from convert.frontends import jax as room
+from convert.frontends import jax as frontend
 from jax import lax
 
 from convert.outcome.report import Report
@@ -71,7 +71,7 @@ def test_random(case: Row, tmp_path: Path) -> None:
 
 def test_a_note_says_whose_random_bits_they_are() -> None:
     report = Report("convert")
-    room.read(Source("jax-export-object", model=exported(ROWS[0])), Options(), report)
+    frontend.read(Source("jax-export-object", model=exported(ROWS[0])), Options(), report)
     assert "random-bits" in {note.code for note in report.notes}
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from convert.frontends import jax as room
+from convert.frontends import jax as frontend
 from convert.frontends.jax.files.parsing import parse_module
 from convert.frontends.jax.rules import stablehlo_op
 from convert.frontends.jax.walker import Walker
@@ -53,7 +53,7 @@ def test_everything_that_has_no_rule_is_listed_at_once(tmp_path: Path) -> None:
         "return %2 : tensor<ui32>\n}"
     )
     with pytest.raises(Unsupported) as caught:
-        room.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+        frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
     operators = {problem.at.operator for problem in caught.value.problems}
     assert operators == {"stablehlo.replica_id", "stablehlo.partition_id"}
 

@@ -65,7 +65,7 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sizes]] = {
 def test_sizes_that_take_another_way_are_refused(name: str) -> None:
     function, taken = FUNCTIONS[name]
     report = Report("test")
-    model = read(Called(function), "x:float32[a,b]", report=report, one_size_way=True)
+    model = read(Called(function), "x:float32[a,b]", report=report, single_size_branch=True)
     sizes = [(1, 1), (1, 4), (2, 2), (2, 6), (3, 1), (4, 5), (5, 2), (7, 3), (8, 8), (9, 30), (24, 2)]
     refusing = any(note.code == "size-limits" for note in report.notes)
     met = {taken(a, b) for a, b in sizes}
@@ -212,7 +212,7 @@ def test_short_lengths_that_zeros_hide_are_refused(kind: type[nn.Module], dtype:
     torch.manual_seed(0)
     module = kind().eval()
     specs = "x:float32[2,t]", f"n:{dtype}[1]" if dtype == "int64" else "mask:bool[2,t]"
-    model, both = read(module, *specs, one_size_way=True), read(module, *specs)
+    model, both = read(module, *specs, single_size_branch=True), read(module, *specs)
     x = noise(2, 5)
     second = np.array([5]) if dtype == "int64" else noise(2, 5) > 0
     with torch.no_grad():
@@ -240,7 +240,7 @@ class Weighted(nn.Module):
 
 def test_decisions_on_a_length_that_turns_out_to_be_anothers() -> None:
     specs = "x:float32[n,t,3]", "w:float32[n,t]"
-    model, both = read(Weighted(), *specs, one_size_way=True), read(Weighted(), *specs)
+    model, both = read(Weighted(), *specs, single_size_branch=True), read(Weighted(), *specs)
     x, w = noise(4, 5, 3), noise(4, 5)
     np.testing.assert_array_equal(run(model, x, w)[0], x * w[:, :, None])
     for rows, steps in ((1, 5), (4, 1)):
@@ -323,8 +323,8 @@ def test_what_has_no_way_of_refusing_says_so(tmp_path: Path) -> None:
 def test_errors_and_notes_say_what_to_feed() -> None:
     """Errors name the multiple that a size must be, even if a split counts pieces, not a negative size of Split."""
     report = Report("test")
-    model = read(Called(lambda x: x.chunk(2)[0] * 2), "x:float32[batch,3]", report=report, one_size_way=True)
+    model = read(Called(lambda x: x.chunk(2)[0] * 2), "x:float32[batch,3]", report=report, single_size_branch=True)
     with pytest.raises(Exception, match=r"only_if_.*batch"):
         run(model, noise(1, 3))
-    read(Called(even), "x:float32[batch,3]", report=(other := Report("test")), one_size_way=True)
+    read(Called(even), "x:float32[batch,3]", report=(other := Report("test")), single_size_branch=True)
     assert any("batch is a multiple of 2" in note for note in other.notes)

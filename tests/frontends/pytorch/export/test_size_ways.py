@@ -132,7 +132,7 @@ def test_a_way_beyond_the_users_bounds_is_none(spec: str) -> None:
     def function(x: Tensor) -> Tensor:
         return x + 1 if x.shape[0] > 300 else x - 1
 
-    model, one = read(Called(function), spec), read(Called(function), spec, one_size_way=True)
+    model, one = read(Called(function), spec), read(Called(function), spec, single_size_branch=True)
     assert count(model, "If") == 0
     assert [n.op_type for n in model.graph] == [n.op_type for n in one.graph]
     assert model.metadata_props == one.metadata_props
