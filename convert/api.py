@@ -27,7 +27,7 @@ from convert.request.destination import destination, exists_error
 from convert.request.given_inputs import make_options, naming_large_inputs, unread_options
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.request.storage import IO_DTYPE, REAL_ENDS
+from convert.request.storage import IO_DTYPE, REAL_IO
 from convert.text import bytes_text
 
 if TYPE_CHECKING:
@@ -538,12 +538,12 @@ def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Op
     )
 
 
-def _with_real_ends(method: VerifyMethod | None) -> VerifyMethod:
+def _with_real_io(method: VerifyMethod | None) -> VerifyMethod:
     """Return the method with a target that gets and returns real numbers at its integer inputs and outputs."""
     from convert.parity.method import VerifyMethod
 
     method = method or VerifyMethod()
-    return replace(method, target=replace(method.target, extra={**method.target.extra, REAL_ENDS: True}))
+    return replace(method, target=replace(method.target, extra={**method.target.extra, REAL_IO: True}))
 
 
 def _note_unread_options(options: Options, source: Source, report: Report, form: plugin.Format | None = None) -> None:
@@ -627,7 +627,7 @@ def _judge(request: _Request, written: Path, graph: ir.Model, method: VerifyMeth
     if options.calibrate:
         method = _calibrated_method(method, graph, options)
     if IO_DTYPE.of(options) != IO_DTYPE.default:
-        method = _with_real_ends(method)
+        method = _with_real_io(method)
     try:
         with report.stage("verify"), naming_large_inputs(options, report.inputs):
             report.verdict = run_verify(source, target, graph, options, method)

@@ -49,7 +49,7 @@ class Format:
     file_signatures: tuple[tuple[str, bytes], ...] = ()
     """Bytes in the first 4 kB of files of its folder, by name, which tell our files from others of that name."""
     names: TargetNames = ANY
-    """The names that it allows for inputs and outputs; `convert.graph.names.rename_ends` makes such names."""
+    """The names that it allows for inputs and outputs; `convert.graph.names.rename_io` makes such names."""
     aliases: tuple[str, ...] = ()
     """Other names for it after `--to`, in lower case, with words joined by "-"."""
     suffix_needed: bool = False  # its framework accepts no other name
@@ -232,8 +232,8 @@ class Runner(Protocol):
 
     - `stored(source) -> str` and `stored_weights(source) -> list[stored.StoredWeight]`, if artefacts can be narrower
       than their source: one of `convert.request.stored.STORED` or "", and the constants as the file stores them.
-    - `declared_ends(source) -> declared_ends.DeclaredEnds | None`: the inputs and outputs that the artefact declares;
-      the verification checks them.
+    - `declared_signature(source) -> declared_signature.DeclaredSignature | None`: the inputs and outputs that the
+      artefact declares; the verification checks them.
     - `trace(source, feed, options) -> runtimes.trace.Trace`: the values inside of a run, in float64 if possible. It
       shows where a frontend's graph departs from its source.
     - `environment(source) -> dict[str, str]`: variables that the child process needs before the runtime is imported.

@@ -58,7 +58,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
     from convert.passes.size_checks import checked_conditions, note_lost_checks
 
     from .emit import emit
@@ -66,7 +66,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .writer.profiles import apply_profile
     from .writer.writer import write_folder
 
-    rename_ends(model, FORMATS[format].names, report)
+    rename_io(model, FORMATS[format].names, report)
     note_lost_checks(checked_conditions(model), "Caffe2", report)
     legalize(model, options.dump_passes)
     profile = PROFILE.of(options)

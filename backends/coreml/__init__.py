@@ -59,11 +59,11 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
     Raises `UsageError` if coremltools is missing, or for a dim without a maximum size.
     """
-    from .converting import check_ends, described_inputs
+    from .converting import check_io, described_inputs
 
     _check_package()
     described_inputs(model)
-    check_ends(model)
+    check_io(model)
     plugin.backend_for("torch").check(model, "torch", options)
 
 
@@ -73,12 +73,12 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     Raises `UsageError` if coremltools is missing or for a dim without a maximum size, and `Unsupported` for operators
     that Core ML, PyTorch or coremltools lacks.
     """
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
 
     from .converting import convert_file
 
     _check_package()
-    rename_ends(model, FORMATS[format].names, report)
+    rename_io(model, FORMATS[format].names, report)
     convert_file(model, path, options, report)
 
 

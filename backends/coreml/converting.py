@@ -40,7 +40,7 @@ def described_inputs(model: ir.Model) -> list[dict[str, Any]]:
     ]
 
 
-def check_ends(model: ir.Model) -> None:
+def check_io(model: ir.Model) -> None:
     """Raise `Unsupported` for inputs and outputs of kinds that Core ML lacks, and for float64."""
     for value in model.graph.inputs:
         if _dtype(value) not in INPUT_DTYPES:
@@ -63,7 +63,7 @@ def convert_file(model: ir.Model, path: Path, options: Options, report: Report) 
     """
     inputs, outputs = described_inputs(model), [(str(v.name), _dtype(v)) for v in model.graph.outputs]
     dtypes = {str(value.name): _dtype(value) for value in model.graph.inputs}
-    check_ends(model)
+    check_io(model)
     model.metadata_props.pop(STATE_KEY, None)  # Core ML would round its own state to float16: it stays an input
     with scratch_folder() as folder:
         _write_program(model, folder / "model.pt2", options, report)

@@ -56,13 +56,13 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
     from convert.passes.size_checks import checked_conditions, note_lost_checks
 
     from .passes.legalize import legalize
     from .writer import write_keras
 
-    rename_ends(model, FORMATS[format].names, report)
+    rename_io(model, FORMATS[format].names, report)
     note_lost_checks(checked_conditions(model), "Keras", report)
     legalize(model, options.dump_passes)
     write_keras(model, path, report)

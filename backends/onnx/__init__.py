@@ -48,7 +48,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     Raises `Unsupported` before anything is written, and `UsageError` for an opset that cannot be written.
     """
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
 
     from .lower import lower
     from .writer import write_model
@@ -88,14 +88,14 @@ def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
 
     Raises `Unsupported`, and `ResourceLimit` if the weights exceed what a ModelProto can be serialized with.
     """
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
     from convert.outcome.report import Report
 
     from .lower import lower
     from .writer import model_proto
 
     copy = model.clone()
-    rename_ends(copy, FORMATS["onnx"].names, Report("convert"))
+    rename_io(copy, FORMATS["onnx"].names, Report("convert"))
     lower(copy, OPSET.of(options))
     return model_proto(copy)
 

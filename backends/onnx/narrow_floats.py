@@ -42,17 +42,17 @@ _HANDING_ON = frozenset(
 _SHOWN = 6
 
 
-def narrow_floats(model: ir.Model, dtype: str, opset: int, keep_ends: bool, report: Report) -> None:
+def narrow_floats(model: ir.Model, dtype: str, opset: int, keep_io: bool, report: Report) -> None:
     """Change a lowered float32 `model` in place so that it computes in `dtype` where possible, and note where it does
     not.
 
-    keep_ends: keep inputs and outputs float32. A bfloat16 model always keeps them, because numpy lacks the dtype.
+    keep_io: keep inputs and outputs float32. A bfloat16 model always keeps them, because numpy lacks the dtype.
     Raises `UsageError` below opset 13.
     """
     check_opset(opset, f"--dtype {dtype}")
     kept = _reasons(model, dtype, opset, report)
-    ends = keep_ends or dtype == "bfloat16"
-    if ends and not keep_ends:
+    ends = keep_io or dtype == "bfloat16"
+    if ends and not keep_io:
         report.note("inputs and outputs stay float32: numpy has no bfloat16 to feed", code="kept-wide")
     writer = _Narrowing(model, _DTYPES[dtype], kept, ends)
     writer.narrow()

@@ -63,12 +63,12 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     Raises `UsageError` without OpenVINO, `Unsupported` for what ONNX or OpenVINO's converter lacks.
     """
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
 
     from .converting import convert_file
 
     _check_package()
-    rename_ends(model, FORMATS[format].names, report)
+    rename_io(model, FORMATS[format].names, report)
     convert_file(model, path, options, report)
 
 

@@ -81,7 +81,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
     A model with control flow is also captured, because only capture shows whether PyTorch can express it.
     """
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
     from convert.graph.state import states_of
     from convert.outcome.report import Report
 
@@ -91,7 +91,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
     copy = model.clone()
     states = states_of(copy)
-    rename_ends(copy, FORMATS[format].names, Report("convert"))
+    rename_io(copy, FORMATS[format].names, Report("convert"))
     buffers = state_buffers(copy, states)
     legalize(copy, options.dump_passes)
     check_coverage(copy)
@@ -114,13 +114,13 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     Raises `Unsupported` with every operator that has no rule, or with the first node that PyTorch cannot capture.
     """
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
     from convert.graph.state import states_of
 
     from .state import state_buffers
 
     states = states_of(model)
-    rename_ends(model, FORMATS[format].names, report)
+    rename_io(model, FORMATS[format].names, report)
     buffers = state_buffers(model, states, report)
     if format == "torch-script":
         from .writer.script import write_script

@@ -94,11 +94,11 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from convert.runtimes.start_tensorflow import import_tensorflow
 
     import_tensorflow()
-    from convert.graph.names import rename_ends
+    from convert.graph.names import rename_io
 
     from .writer.savedmodel import write_frozen, write_saved_model
 
-    rename_ends(model, FORMATS[format].names, report)
+    rename_io(model, FORMATS[format].names, report)
     if format == "tflite":
         from .lite.writer import write_tflite
 

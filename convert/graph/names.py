@@ -33,7 +33,7 @@ def _container(value: ir.Value, rule: TargetNames) -> tuple[str, str] | None:
     return (own, rule.containers[own]) if own in rule.containers else None
 
 
-def rename_ends(model: ir.Model, rule: TargetNames, report: Report) -> None:
+def rename_io(model: ir.Model, rule: TargetNames, report: Report) -> None:
     """Rename the inputs and outputs of `model` in place as `rule` demands, and note each change in the report."""
     names = names_in_target(model, rule)
     for i, value in enumerate(model.graph.outputs):
@@ -55,7 +55,7 @@ def rename_ends(model: ir.Model, rule: TargetNames, report: Report) -> None:
             )
 
 
-def restore_ends(model: ir.Model, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
+def restore_io_names(model: ir.Model, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
     """Rename the inputs and outputs of a graph from a target back to their source names, in place.
 
     Both maps go from source to target.

@@ -20,7 +20,7 @@ from convert.graph.tensors import ROUNDOFF, dtype_name
 from convert.graph.values import inverse_permutation, quantizes
 from convert.outcome.notes import Note
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Finding, Verdict
-from convert.parity.compare.declared_ends import hold_declared_ends
+from convert.parity.compare.declared_signature import compare_declared_signature
 from convert.parity.compare.followed import FollowedSets, followed_sets, later_sets, take_followed
 from convert.parity.compare.outputs import FACTOR, LEAST
 from convert.parity.compare.overflow import without_overflow
@@ -237,14 +237,14 @@ def reaches_branches(compared: Compared, verdict: Verdict) -> Verdict:
     return verdict.after(Finding(INCONCLUSIVE, f"no input reached {unreached[0]}")) if unreached else verdict
 
 
-def declares_its_ends(compared: Compared, verdict: Verdict) -> Verdict:
+def check_declared_signature(compared: Compared, verdict: Verdict) -> Verdict:
     """Return the verdict: FAIL if a target that convert made declares other inputs or outputs than it has."""
     if not verdict.outputs:
         return verdict
     pair = compared.pair
     sides, outputs = (pair.source, pair.target, pair.graph), compared.runs.target
     dtypes = not verdict.stored
-    return verdict.after(hold_declared_ends(*sides, outputs, pair.options.layout, pair.method, dtypes=dtypes))
+    return verdict.after(compare_declared_signature(*sides, outputs, pair.options.layout, pair.method, dtypes=dtypes))
 
 
 def keeps_special_values(compared: Compared, verdict: Verdict) -> Verdict:
@@ -283,7 +283,7 @@ def is_in_eval_mode(compared: Compared, verdict: Verdict) -> Verdict:
 
 CHECKS: tuple[Callable[[Compared, Verdict], Verdict], ...] = (
     reaches_branches,
-    declares_its_ends,
+    check_declared_signature,
     keeps_special_values,
     draws_alike,
     generates_alike,

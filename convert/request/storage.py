@@ -46,5 +46,5 @@ KEEP_FLOAT = Option(
     metavar="NAME,TYPE,…",
 )
 
-REAL_ENDS = "real_ends"
+REAL_IO = "real_io"
 """The extra option of a runner that takes and gives real numbers where a file has integers with a scale."""

@@ -23,7 +23,7 @@ from convert.request.source import Source
 
 if TYPE_CHECKING:
     from convert.request.stored import StoredWeight
-    from convert.runtimes.declared_ends import DeclaredEnds
+    from convert.runtimes.declared_signature import DeclaredSignature
     from convert.runtimes.generation import EncoderGeneration, Generation, Step
     from convert.runtimes.trace import Trace
 
@@ -99,11 +99,11 @@ def stored_weights(source: Source) -> list[StoredWeight]:
     return [] if source.kind != "onnx" or source.path is None else stored_weights(source.path)
 
 
-def declared_ends(source: Source) -> DeclaredEnds | None:
+def declared_signature(source: Source) -> DeclaredSignature | None:
     """Return the inputs and outputs that a file declares; None for a model in memory."""
-    from convert.runtimes.onnx_declared import declared_ends_of
+    from convert.runtimes.onnx_declared import declared_signature_of
 
-    return None if source.path is None else declared_ends_of(source.path)
+    return None if source.path is None else declared_signature_of(source.path)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:

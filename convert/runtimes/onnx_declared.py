@@ -9,16 +9,16 @@ import onnx
 from onnx import TensorProto
 
 from convert.files.protobuf_wire import LENGTH, fields
-from convert.runtimes.declared_ends import DeclaredEnd, DeclaredEnds
+from convert.runtimes.declared_signature import DeclaredSignature, DeclaredTensor
 
 _GRAPH, _INITIALIZER, _INPUT, _OUTPUT = 7, 5, 11, 12
 _NAME_OF_TENSOR = 8
 
 
-def declared_ends_of(path: Path) -> DeclaredEnds:
+def declared_signature_of(path: Path) -> DeclaredSignature:
     """Return the inputs that are no initializers, and the outputs, in the file's order."""
-    inputs: list[DeclaredEnd] = []
-    outputs: list[DeclaredEnd] = []
+    inputs: list[DeclaredTensor] = []
+    outputs: list[DeclaredTensor] = []
     weights: set[str] = set()
     with (
         open(path, "rb") as stream,
@@ -37,13 +37,13 @@ def declared_ends_of(path: Path) -> DeclaredEnds:
                 elif item.number in (_INPUT, _OUTPUT):
                     value = onnx.ValueInfoProto.FromString(bytes(view[item.start : item.end]))
                     (inputs if item.number == _INPUT else outputs).append(_declared(value))
-    return DeclaredEnds([end for end in inputs if end.name not in weights], outputs)
+    return DeclaredSignature([end for end in inputs if end.name not in weights], outputs)
 
 
-def _declared(value: onnx.ValueInfoProto) -> DeclaredEnd:
+def _declared(value: onnx.ValueInfoProto) -> DeclaredTensor:
     tensor = value.type.tensor_type
     dtype = "" if tensor.elem_type == TensorProto.UNDEFINED else TensorProto.DataType.Name(tensor.elem_type).lower()
     if not tensor.HasField("shape"):
-        return DeclaredEnd(value.name, dtype, None)
+        return DeclaredTensor(value.name, dtype, None)
     dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    return DeclaredEnd(value.name, dtype, dims)
+    return DeclaredTensor(value.name, dtype, dims)

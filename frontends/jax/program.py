@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class InputEnd:
+class FlatArgument:
     """A flat argument of a program: its name, dtype (numpy's name) and dims (ints, or JAX's expressions).
 
     kept: whether the module has the argument; JAX leaves out arguments that no result depends on.
@@ -33,17 +33,17 @@ class Program:
     """
 
     module: bytes
-    inputs: tuple[InputEnd, ...] = ()
+    inputs: tuple[FlatArgument, ...] = ()
     outputs: tuple[str, ...] = ()
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     exported: Any = None
     platforms: tuple[str, ...] = ()
 
 
-def end_name(path: str, fallback: str) -> str:
+def io_name(path: str, fallback: str) -> str:
     """A name for what JAX calls `params['dense'][0].kernel`: its parts with dots between.
 
-    >>> end_name("params['dense'][0].kernel", "x"), end_name("result[1]", "x"), end_name("", "x")
+    >>> io_name("params['dense'][0].kernel", "x"), io_name("result[1]", "x"), io_name("", "x")
     ('params.dense.0.kernel', 'output_1', 'x')
     """
     parts = [a or b or c for a, b, c in re.findall(r"\['?([^'\]]+)'?\]|\.?([^.\[\]]+)|(\.)", path)]

@@ -27,7 +27,7 @@ from convert.request.source import Source
 from .files.exporting import open_program
 from .files.parsing import parse_module
 from .files.signature import argument_names, output_names
-from .program import Program, distinct, end_name
+from .program import Program, distinct, io_name
 from .rules import stablehlo_op
 from .sizes import parse_size
 from .types import ResultType, is_quantized, result_type
@@ -156,7 +156,7 @@ def _module_inputs(
     """Return the inputs of a module that is not part of an `Exported`."""
     found_names = argument_names(walker)
     found_names = found_names if len(found_names) == len(types) else [""] * len(types)
-    names = distinct([end_name(name, f"arg{i}") for i, name in enumerate(found_names)])
+    names = distinct([io_name(name, f"arg{i}") for i, name in enumerate(found_names)])
     specs = match_specs(names, options.inputs)
     values = []
     for name, type_ in zip(names, types, strict=True):

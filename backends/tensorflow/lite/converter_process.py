@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
     """Read `job.json` and `model/`, write `model.tflite` and `status.json`. Without a status, this process has died."""
     import tensorflow as tf
 
-    from .end_dtypes import NotInSteps, set_end_dtypes
+    from .io_dtypes import NotInSteps, set_io_dtypes
     from .metadata import FileMetadata, add_metadata
     from .stored_weights import store_weights
 
@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
         written = converter.convert()
         written = store_weights(written) if job["quantize"] == WEIGHTS_ALONE else written
         data = _quantized(written, folder, job["quantized"])
-        data = data if job["io_dtype"] == "float32" else set_end_dtypes(data, job["io_dtype"])
+        data = data if job["io_dtype"] == "float32" else set_io_dtypes(data, job["io_dtype"])
         data = add_metadata(data, FileMetadata.of(job["metadata"])) if job["metadata"] else data
         (folder / "model.tflite").write_bytes(data)
     except NotInSteps as error:

@@ -115,7 +115,7 @@ class LiteFile:
         self.model.operatorCodes.append(code)
         return len(self.model.operatorCodes) - 1
 
-    def end_names(self, subgraph: int) -> tuple[dict[str, int], dict[str, int]]:
+    def io_names(self, subgraph: int) -> tuple[dict[str, int], dict[str, int]]:
         """Return the tensors of the inputs and outputs by the names in a subgraph's signature, if it has one."""
         for signature in self.model.signatureDefs or ():
             if signature.subgraphIndex == subgraph:

@@ -37,7 +37,7 @@ def has_half_weights(model: ir.Model) -> bool:
 
 
 def widen_halves(model: ir.Model) -> list[str]:
-    """Make a model compute in float32, in place; return its float16 inputs and outputs, for `narrow_ends`.
+    """Make a model compute in float32, in place; return its float16 inputs and outputs, for `narrow_io`.
 
     Raises `Unsupported` for bfloat16 inputs and outputs, which TensorFlow Lite lacks.
     """
@@ -49,7 +49,7 @@ def widen_halves(model: ir.Model) -> list[str]:
     return narrow
 
 
-def narrow_ends(model: ir.Model, names: list[str]) -> bool:
+def narrow_io(model: ir.Model, names: list[str]) -> bool:
     """Make the inputs and outputs with these names float16 again, by a Cast each, in place; return whether there are
     any.
 

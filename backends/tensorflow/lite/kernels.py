@@ -73,7 +73,7 @@ class _Rewriter:
                 self.readers.setdefault(tensor, []).append(operator)
         self.given = set(map(int, self.graph.inputs))
         self.taken = set(map(int, self.graph.outputs))
-        self.names = self.file.end_names(self.subgraph)
+        self.names = self.file.io_names(self.subgraph)
         for operator in reversed(operators):
             self._want(operator)
         self._take_inputs()

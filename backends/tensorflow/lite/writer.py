@@ -50,12 +50,12 @@ from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
 from .apart import write_kept_apart_as_checks
-from .described_ends import described_ends
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
 from .gaps import WRITTEN_OUT
-from .halves import halves_of, has_half_weights, narrow_ends, widen_halves
+from .halves import halves_of, has_half_weights, narrow_io, widen_halves
 from .integer_products import find_integer_products
+from .io_metadata import io_metadata
 from .marks import QuantizedParts, mark_quantized
 from .pools import split_pools
 
@@ -101,7 +101,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
         return write_size_checks_as_reshapes(model, by_dims=True)
 
     def cast_ends(model: ir.Model) -> bool:
-        return narrow_ends(model, narrow)
+        return narrow_io(model, narrow)
 
     narrow: list[str] = []
     if halves_of(model):
@@ -138,7 +138,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     job = {"dtype": options.dtype, "quantize": options.quantize, "samples": count, "quantized": quantized.save(folder)}
     job["io_dtype"], job["keep"] = IO_DTYPE.of(options), _kept_names(model, options)
     job["method"] = _calibration_method(options)
-    job["metadata"] = described_ends(model, [real for real, _ in inputs], [real for real, _ in outputs], options)
+    job["metadata"] = io_metadata(model, [real for real, _ in inputs], [real for real, _ in outputs], options)
     (folder / "job.json").write_text(json.dumps(job))
     return [real for real, _ in inputs], [real for real, _ in outputs]
 

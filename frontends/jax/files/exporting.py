@@ -13,7 +13,7 @@ from convert.errors import ConvertError, Unsupported, UsageError
 from convert.request.options import InputSpec, Options
 from convert.request.source import Source
 
-from ..program import InputEnd, Program, distinct, end_name
+from ..program import FlatArgument, Program, distinct, io_name
 from .opening import deserialize, module_bytes, read_bytes
 
 
@@ -51,7 +51,9 @@ def program_of(exported: Any, weights: Mapping[str, Any] | None = None, names: S
     known = [*(weights or {}), *names]
     names = distinct(known) if len(known) == len(exported.in_avals) else input_names(exported, list(weights or {}))
     inputs = [
-        InputEnd(name, str(aval.dtype), tuple(d if isinstance(d, int) else str(d) for d in aval.shape), number in kept)
+        FlatArgument(
+            name, str(aval.dtype), tuple(d if isinstance(d, int) else str(d) for d in aval.shape), number in kept
+        )
         for number, (name, aval) in enumerate(zip(names, exported.in_avals, strict=True))
     ]
     content = {name: np.asarray(array) for name, array in (weights or {}).items()}
@@ -81,7 +83,7 @@ def input_names(exported: Any, weights: Sequence[str] = ()) -> list[str]:
         root = str(getattr(first, "key", place))
         if getattr(path[0], "idx", 0) == 0 and place is not None:
             root = parameters.get(number, f"arg{place - (1 if weights else 0)}")
-        names.append(end_name(root + jax.tree_util.keystr(path[2:]), f"arg{number}"))
+        names.append(io_name(root + jax.tree_util.keystr(path[2:]), f"arg{number}"))
     return distinct(names)
 
 
@@ -208,7 +210,7 @@ def _with_leaves(tree: Any, call: Callable[..., Any]) -> tuple[list[tuple[str, A
     import jax
 
     leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
-    names = distinct([end_name(jax.tree_util.keystr(path), f"weight{i}") for i, (path, _) in enumerate(leaves)])
+    names = distinct([io_name(jax.tree_util.keystr(path), f"weight{i}") for i, (path, _) in enumerate(leaves)])
     arrays = [i for i, (_, leaf) in enumerate(leaves) if not _is_key(leaf)]
 
     def function(weights: list[Any], *args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jaxlib.mlir import ir as mlir
 
 from ..places import argument_name
-from ..program import distinct, end_name
+from ..program import distinct, io_name
 from ..types import attribute_value
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def output_names(walker: Walker, count: int) -> list[str]:
     entries = _attributes(walker.main(), "res_attrs")
     found_names = [str(entry.get("jax.result_info", "")) for entry in entries] + [""] * count
     lone = "output" if count == 1 else "output_{}"
-    return distinct([end_name(found_names[i], lone.format(i)) for i in range(count)])
+    return distinct([io_name(found_names[i], lone.format(i)) for i in range(count)])
 
 
 def _attributes(function: mlir.Operation, name: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from ..context import compute_quantization, has_quantized_types, register_passes
 from ..files.exporting import open_program
 from ..files.parsing import QUANTIZED, parse_module
 from ..files.signature import argument_names, output_names
-from ..program import Program, distinct, end_name
+from ..program import Program, distinct, io_name
 from ..types import ResultType, numpy_dtype, result_type
 from ..walker import Walker
 from .widen import widen
@@ -115,7 +115,7 @@ def _module_arrays(program: Program, walker: Walker, types: Sequence[ResultType]
         return [*([np.array(index, np.int32)] * (len(types) - len(kept))), *kept]
     found = argument_names(walker)
     found = found if len(found) == len(types) else [""] * len(types)
-    names = distinct([end_name(name, f"arg{i}") for i, name in enumerate(found)])
+    names = distinct([io_name(name, f"arg{i}") for i, name in enumerate(found)])
     if missing := [name for name in names if name not in feed]:
         raise UsageError(f"the input {missing[0]!r} is not given", hint=", ".join(names))
     return [_fed(feed[n], numpy_dtype(t)) for n, t in zip(names, types, strict=True)]

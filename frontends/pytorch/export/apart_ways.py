@@ -23,9 +23,9 @@ from .both_ways import (
     branch_of,
     content_key,
     decisions_of,
-    ends_of,
     equal_values,
     free_names,
+    io_types_of,
     is_comparable,
     join_equal_nodes,
     joined,
@@ -104,7 +104,7 @@ def _merged(
 
 
 def _check_ends(model: ir.Model, other: ir.Model, count: int) -> None:
-    if ends_of(model) != ends_of(other) or model.metadata_props != other.metadata_props:
+    if io_types_of(model) != io_types_of(other) or model.metadata_props != other.metadata_props:
         raise Unsupported("the ways have other inputs or outputs, or hold for other sizes")
     if len(decisions_of(other)) != count or len(decisions_of(model)) != count:
         raise Unsupported("one decision leads to others")

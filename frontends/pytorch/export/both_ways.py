@@ -64,7 +64,7 @@ def decisions_of(model: ir.Model) -> dict[int, ir.Node]:
 
 def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     """Change `model`, which took the decision as true, to do what `other` does if it is false."""
-    if ends_of(model) != ends_of(other) or model.metadata_props != other.metadata_props:
+    if io_types_of(model) != io_types_of(other) or model.metadata_props != other.metadata_props:
         raise Unsupported("the two ways have other inputs or outputs, or hold for other sizes")
     decided = decisions_of(model)[place]
     for each in (model, other):
@@ -78,7 +78,7 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     join_ways(model, other, same, [decided], places)
 
 
-def ends_of(model: ir.Model) -> list[tuple[str | None, ir.DataType | None]]:
+def io_types_of(model: ir.Model) -> list[tuple[str | None, ir.DataType | None]]:
     """Return the names and dtypes of inputs and outputs, which must be the same on both paths."""
     return [(v.name, v.dtype) for v in (*model.graph.inputs, *model.graph.outputs)]
 

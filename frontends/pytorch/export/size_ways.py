@@ -28,7 +28,7 @@ from convert.outcome.report import Report
 from convert.parity.inputs.size_guards import sizes_meeting, value_of
 
 from ..inputs.examples import Call, resized_call
-from .both_ways import MOST_WAYS, ends_of, equal_values, join_equal_nodes, join_ways, joined
+from .both_ways import MOST_WAYS, equal_values, io_types_of, join_equal_nodes, join_ways, joined
 from .branches import ties_inputs
 from .capture import capture_sizes
 from .captured import Capture
@@ -337,7 +337,7 @@ def _have_same_outputs(model: ir.Model, other: ir.Model) -> bool:
             joined(own, theirs)
     except Unsupported:
         return False
-    return ends_of(model) == ends_of(other)
+    return io_types_of(model) == io_types_of(other)
 
 
 def _write_limits(found: _Graph) -> None:

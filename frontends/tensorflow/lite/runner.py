@@ -16,7 +16,7 @@ from convert.extras import install_command
 from convert.graph.metadata import state_output
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.request.storage import REAL_ENDS
+from convert.request.storage import REAL_IO
 from convert.request.stored import FULL, HALF, WEIGHT_STEPS, WEIGHTS, StoredWeight
 
 from ..graph.allowed import operator_problem, refuse_listed
@@ -60,7 +60,7 @@ def _real(
     found: dict[str, np.ndarray], ends: tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]], options: Options
 ) -> dict[str, np.ndarray]:
     """Return quantized outputs as real numbers, if the options request it."""
-    if not options.extra.get(REAL_ENDS):
+    if not options.extra.get(REAL_IO):
         return found
     real = dict(found)
     for name, tensor in ends[1].items():

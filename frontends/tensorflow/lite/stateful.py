@@ -22,7 +22,7 @@ _LARGEST = 1 << 30
 
 
 @dataclass(frozen=True)
-class StateEnd:
+class StateVariable:
     """A variable with the name of its input, and the tensor that is read from it or assigned to it in the file."""
 
     name: str
@@ -31,7 +31,7 @@ class StateEnd:
     tensor: int
 
 
-def state_ends(model: LiteModel, wanted: Signature) -> dict[str, StateEnd]:
+def state_variables(model: LiteModel, wanted: Signature) -> dict[str, StateVariable]:
     """Return the variables that a signature changes, by the names of their inputs."""
     resources = Resources()
     changed = changed_variables(model, resources, wanted.subgraph, {}, wanted.subgraph)
@@ -39,7 +39,7 @@ def state_ends(model: LiteModel, wanted: Signature) -> dict[str, StateEnd]:
     for variable, name in state_names(changed, [*wanted.inputs, *wanted.outputs]).items():
         place = (wanted.subgraph, variable.number) if variable.number >= 0 else _assigned_tensor(model, variable)
         if place is not None:
-            found[name] = StateEnd(name, variable, *place)
+            found[name] = StateVariable(name, variable, *place)
     return found
 
 
@@ -55,7 +55,7 @@ def _assigned_tensor(model: LiteModel, variable: LiteVariable) -> tuple[int, int
     return None
 
 
-def with_state_ends(data: bytes, wanted: Signature, ends: Sequence[StateEnd]) -> bytes:
+def with_state_io(data: bytes, wanted: Signature, ends: Sequence[StateVariable]) -> bytes:
     """Return the file with an input and an output for each of `ends` at the end of its signature and subgraph."""
     import flatbuffers
 
@@ -152,9 +152,9 @@ def file_for(data: memoryview, label: str, key: str, names: Collection[str]) -> 
     if not any(operator.name in _STATEFUL for graph in model.subgraphs for operator in graph.operators):
         return StatefulFile(None, {})
     wanted = select_signature(model, key)
-    ends = [end for name, end in state_ends(model, wanted).items() if name in names]
+    ends = [end for name, end in state_variables(model, wanted).items() if name in names]
     assigned = [end for end in ends if end.variable.number < 0]
     tensors = {end.name: end.tensor for end in ends if end.variable.number >= 0}
     if assigned and len(data) > _LARGEST:
         raise Unsupported("a file of more than a gibibyte with variables is not run")
-    return StatefulFile(with_state_ends(bytes(data), wanted, assigned) if assigned else None, tensors)
+    return StatefulFile(with_state_io(bytes(data), wanted, assigned) if assigned else None, tensors)

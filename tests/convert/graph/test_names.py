@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.graph.names import names_in_target, rename_ends, restore_ends
+from convert.graph.names import names_in_target, rename_io, restore_io_names
 from convert.outcome.report import Report
 from convert.reference.executor import run
 from convert.request.naming import ANY, IDENTIFIER, Naming, TargetNames
@@ -59,7 +59,7 @@ def test_the_ends_of_a_graph_are_renamed_and_back() -> None:
     model, report = graph_of_difference(), Report("test")
     rule = TargetNames(IDENTIFIER, IDENTIFIER)
     names = names_in_target(model, rule)
-    rename_ends(model, rule, report)
+    rename_io(model, rule, report)
     assert [v.name for v in model.graph.inputs] == ["x_1", "x_1_1"]
     assert [v.name for v in model.graph.outputs] == ["y_0", "same"]
     assert report.renamed == {"inputs": {"x.1": "x_1", "x 1": "x_1_1"}, "outputs": {"y:0": "y_0"}}
@@ -68,7 +68,7 @@ def test_the_ends_of_a_graph_are_renamed_and_back() -> None:
     found = run(model, names.feed({"x.1": a, "x 1": b}))
     np.testing.assert_array_equal(found["y_0"], a - 2 * b)
     assert list(names.name_outputs(found)) == ["y:0", "same"]
-    restore_ends(model, names.inputs, names.outputs)
+    restore_io_names(model, names.inputs, names.outputs)
     found = run(model, {"x.1": a, "x 1": b})
     np.testing.assert_array_equal(found["y:0"], a - 2 * b)
 
@@ -78,7 +78,7 @@ def test_a_dtype_that_a_target_lacks_is_held_in_another() -> None:
     g.output(g.input("a b", ir.DataType.INT4, ["n"]), "y z")
     model, rule = g.model(), TargetNames(IDENTIFIER, IDENTIFIER, containers={"int4": "int8"})
     names = names_in_target(model, rule)
-    rename_ends(model, rule, report)
+    rename_io(model, rule, report)
     assert report.notes[-1] == "the output 'y z' of int4 is int8 in the artefact, each number in one of its own"
     (fed,) = names.feed({"a b": np.arange(-8, 8).astype("int4")}).values()
     np.testing.assert_array_equal(fed, np.arange(-8, 8, dtype=np.int8), strict=True)
@@ -90,7 +90,7 @@ def test_a_dtype_that_a_target_lacks_is_held_in_another() -> None:
 
 def test_names_that_any_format_takes_stay() -> None:
     model, report = graph_of_difference(), Report("test")
-    rename_ends(model, ANY, report)
+    rename_io(model, ANY, report)
     assert [v.name for v in model.graph.inputs] == ["x.1", "x 1"]
     assert not report.notes
     assert not any(report.renamed.values())
@@ -98,7 +98,7 @@ def test_names_that_any_format_takes_stay() -> None:
 
 def test_two_may_change_places() -> None:
     model = graph_of_difference()
-    restore_ends(model, {"x.1": "x 1", "x 1": "x.1"}, {})
+    restore_io_names(model, {"x.1": "x 1", "x 1": "x.1"}, {})
     assert [v.name for v in model.graph.inputs] == ["x 1", "x.1"]
 
 
@@ -114,6 +114,6 @@ def test_a_gradient_names_its_ends_anew() -> None:
     node = ir.node("Gradient", [model.graph.inputs[0]], {"xs": ["x.1", "other"], "y": "y:0"}, num_outputs=1)
     node.outputs[0].name = "slope"
     model.graph.append(node)
-    rename_ends(model, TargetNames(IDENTIFIER, IDENTIFIER), Report("test"))
+    rename_io(model, TargetNames(IDENTIFIER, IDENTIFIER), Report("test"))
     assert list(node.attributes["xs"].as_strings()) == ["x_1", "other"]
     assert node.attributes["y"].as_string() == "y_0"

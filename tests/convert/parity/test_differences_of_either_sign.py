@@ -12,7 +12,7 @@ import pytest
 from convert.errors import UsageError
 from convert.graph import Graph
 from convert.outcome.verdict import FAIL, PASS
-from convert.parity.compare.declared_ends import _dims
+from convert.parity.compare.declared_signature import _dims
 from convert.parity.compare.outputs import _is_alike, compare, vacuous_reason
 from convert.parity.evidence import RunOutputs
 from convert.parity.generation.decoders import generation_of
@@ -28,7 +28,7 @@ from convert.parity.runs.source_runs import _with_integers_of
 from convert.parity.verify import _in_dtypes_of, verify
 from convert.request.image_inputs import parse_preparation
 from convert.request.options import Options
-from convert.runtimes.declared_ends import DeclaredEnd
+from convert.runtimes.declared_signature import DeclaredTensor
 from tests.convert.parity.input_models import plain
 from tests.convert.parity.test_weights import holding
 from tests.support.sides import SOURCE, TARGET, Side, Sides
@@ -137,8 +137,8 @@ def test_one_dim_has_one_size(way: int) -> None:
 def test_dims_are_as_declared(way: int) -> None:
     one, two = (4, 5)[::way]
     told = [f"declares output 'y' as [{one}, ?], and gives [{two}, 3]"]
-    assert _dims(DeclaredEnd("y", "float", (one, None)), [(two, 3)], {}, "y") == told
-    assert _dims(DeclaredEnd("y", "float", (two, None)), [(two, 3)], {}, "y") == []
+    assert _dims(DeclaredTensor("y", "float", (one, None)), [(two, 3)], {}, "y") == told
+    assert _dims(DeclaredTensor("y", "float", (two, None)), [(two, 3)], {}, "y") == []
 
 
 @pytest.mark.parametrize("dims", [["rows", 3, "past"], ["rows", 3, "past", 4, 1], ["rows", 3, 4]])

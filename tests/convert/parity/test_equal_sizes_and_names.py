@@ -8,14 +8,14 @@ import pytest
 
 from convert.graph import Graph
 from convert.outcome.verdict import FAIL, INCONCLUSIVE
-from convert.parity.compare.declared_ends import _dims
+from convert.parity.compare.declared_signature import _dims
 from convert.parity.compare.randomness import judge_random
 from convert.parity.compare.special_verdict import _Excuse, _excused_rows
 from convert.parity.inputs import size_search
 from convert.parity.inputs.boundary_values import boundary_values
 from convert.parity.inputs.feeds import given_feed
 from convert.parity.pairing.counterparts import Counterparts, _dims_fit, find_counterparts, narrow_dims
-from convert.runtimes.declared_ends import DeclaredEnd
+from convert.runtimes.declared_signature import DeclaredTensor
 from tests.convert.parity.input_models import plain, sized
 
 F = ir.DataType.FLOAT
@@ -29,8 +29,8 @@ def large(number: int = 1000) -> int:
 def test_large_dims_fit() -> None:
     assert _dims_fit((large(), None), (large(), 3))
     assert not _dims_fit((large(), None), (large(1001), 3))
-    assert _dims(DeclaredEnd("y", "float", (large(), None)), [(large(), 2)], {}, "y") == []
-    assert _dims(DeclaredEnd("y", "float", (large(), None)), [(large(1001), 2)], {}, "y") != []
+    assert _dims(DeclaredTensor("y", "float", (large(), None)), [(large(), 2)], {}, "y") == []
+    assert _dims(DeclaredTensor("y", "float", (large(), None)), [(large(1001), 2)], {}, "y") != []
 
 
 @pytest.mark.parametrize(("size", "status"), [(1000, INCONCLUSIVE), (1001, FAIL)])

@@ -15,7 +15,7 @@ from convert.graph import Graph
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, OutputVerdict, Verdict
 from convert.parity import two_artefacts
-from convert.parity.compare import declared_ends, overflow
+from convert.parity.compare import declared_signature, overflow
 from convert.parity.compare.outputs import _differences_of_float32
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.compare.special_verdict import _Excuse, _excused_rows
@@ -28,7 +28,7 @@ from convert.parity.method import VerifyMethod
 from convert.parity.pairing.weights import _comparable
 from convert.request import stored
 from convert.request.options import Options
-from convert.runtimes.declared_ends import DeclaredEnd, DeclaredEnds
+from convert.runtimes.declared_signature import DeclaredSignature, DeclaredTensor
 from convert.runtimes.generation import Generation
 from convert.runtimes.trace import Trace, TraceStep, summarize
 from tests.convert.parity.input_models import plain
@@ -157,8 +157,10 @@ def test_the_first_output_of_a_step_is_described() -> None:
 def test_other_ends_than_declared_fail(
     status: str, theirs: bool, after: str, reason: str, notes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = DeclaredEnds([DeclaredEnd(n, "float", (None, 4)) for n in "ba"], [DeclaredEnd("y", "float", (None, 4))])
-    runner = SimpleNamespace(declared_ends=lambda target: declared)
+    declared = DeclaredSignature(
+        [DeclaredTensor(n, "float", (None, 4)) for n in "ba"], [DeclaredTensor("y", "float", (None, 4))]
+    )
+    runner = SimpleNamespace(declared_signature=lambda target: declared)
     monkeypatch.setattr(plugin, "runner_for", lambda kind: runner if kind == "onnx" else None)
     g = Graph()
     a, b = (g.input(n, F, ["n", 4]) for n in "ab")
@@ -166,7 +168,9 @@ def test_other_ends_than_declared_fail(
     verdict = Verdict(status, "before", outputs=[OutputVerdict("y")])
     method, source, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="pytorch"), SimpleNamespace(kind="onnx")
     verdict = verdict.after(
-        declared_ends.hold_declared_ends(source, target, g.model(), [], "", method, dtypes=not verdict.stored)
+        declared_signature.compare_declared_signature(
+            source, target, g.model(), [], "", method, dtypes=not verdict.stored
+        )
     )  # type: ignore[arg-type]
     assert (verdict.status, verdict.reason, len(verdict.notes)) == (after, reason, notes)
 
@@ -178,13 +182,15 @@ def test_other_ends_than_declared_fail(
 def test_inputs_have_the_graphs_dtypes_where_nothing_was_narrowed(
     kept: str, theirs: bool, status: str, notes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = DeclaredEnds([DeclaredEnd("x", "double", (None, 4))], [DeclaredEnd("y", "float", (None, 4))])
-    runner = SimpleNamespace(declared_ends=lambda target: declared)
+    declared = DeclaredSignature([DeclaredTensor("x", "double", (None, 4))], [DeclaredTensor("y", "float", (None, 4))])
+    runner = SimpleNamespace(declared_signature=lambda target: declared)
     monkeypatch.setattr(plugin, "runner_for", lambda kind: runner if kind == "onnx" else None)
     verdict = Verdict(PASS, outputs=[OutputVerdict("y")], stored=kept)
     method, source, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="pytorch"), SimpleNamespace(kind="onnx")
     verdict = verdict.after(
-        declared_ends.hold_declared_ends(source, target, plain(), [], "", method, dtypes=not verdict.stored)
+        declared_signature.compare_declared_signature(
+            source, target, plain(), [], "", method, dtypes=not verdict.stored
+        )
     )  # type: ignore[arg-type]
     assert (verdict.status, len(verdict.notes)) == (status, notes)
 

@@ -12,8 +12,8 @@ import pytest
 from convert.graph import Graph
 from convert.graph.tensors import nonfinite_kinds
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
-from convert.parity.compare import declared_ends
-from convert.parity.compare.declared_ends import _dims
+from convert.parity.compare import declared_signature
+from convert.parity.compare.declared_signature import _dims
 from convert.parity.compare.distribution import distribution_difference
 from convert.parity.compare.outputs import _count_wrong, compare, structure_difference
 from convert.parity.compare.overflow import _overflow_reason
@@ -24,7 +24,7 @@ from convert.parity.magnitudes import _may_have_gap, smaller_columns, smaller_pa
 from convert.parity.pairing.weights import _comparable
 from convert.request.given_arrays import with_pairs
 from convert.request.options import Options
-from convert.runtimes.declared_ends import DeclaredEnd, DeclaredEnds
+from convert.runtimes.declared_signature import DeclaredSignature, DeclaredTensor
 
 T = ir.DataType
 
@@ -177,7 +177,7 @@ def test_a_gap_is_never_missed_by_powers_of_two(seed: int) -> None:
      ((None,), (300, 4), "as [?], and gives [300, 4]"), (None, (300, 4), "")],
 )  # fmt: skip
 def test_declared_dims_are_those_that_are_given(dims: Any, shape: tuple[int, ...], text: str) -> None:
-    end = DeclaredEnd("y", "float32", dims)
+    end = DeclaredTensor("y", "float32", dims)
     given = tuple(int(str(size)) for size in shape)
     assert _dims(end, [given], {}, "y") == ([f"declares output 'y' {text}"] if text else [])
     both = _dims(end, [given[:1] * 2, given], {}, "y")
@@ -218,20 +218,24 @@ def test_only_numbers_have_larger_ones() -> None:
 
 @pytest.mark.parametrize("status", [PASS, INCONCLUSIVE, FAIL])
 def test_a_contradiction_fails_what_has_not_failed(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declared_ends, "contradictions", lambda *arguments, **options: ["lies", "more"])
-    runner = SimpleNamespace(declared_ends=lambda source: DeclaredEnds([], []))
-    monkeypatch.setattr(declared_ends.plugin, "runner_for", lambda kind: runner if kind == "onnx" else None)
+    monkeypatch.setattr(declared_signature, "contradictions", lambda *arguments, **options: ["lies", "more"])
+    runner = SimpleNamespace(declared_signature=lambda source: DeclaredSignature([], []))
+    monkeypatch.setattr(declared_signature.plugin, "runner_for", lambda kind: runner if kind == "onnx" else None)
     verdict = Verdict(status, reason="before", outputs=[OutputVerdict("y")])
     method: Any = SimpleNamespace(theirs=False, ends=None, target=Options())
     source: Any = SimpleNamespace(kind="pytorch")
     target: Any = SimpleNamespace(kind="onnx")
     verdict = verdict.after(
-        declared_ends.hold_declared_ends(source, target, Graph().model(), [], "", method, dtypes=not verdict.stored)
+        declared_signature.compare_declared_signature(
+            source, target, Graph().model(), [], "", method, dtypes=not verdict.stored
+        )
     )
     assert verdict.status == FAIL
     assert verdict.reason == ("before" if status == FAIL else "the target lies")
     method.theirs = True
     verdict = verdict.after(
-        declared_ends.hold_declared_ends(source, target, Graph().model(), [], "", method, dtypes=not verdict.stored)
+        declared_signature.compare_declared_signature(
+            source, target, Graph().model(), [], "", method, dtypes=not verdict.stored
+        )
     )
     assert verdict.notes == ["the target lies", "the target more"]

@@ -13,7 +13,7 @@ from convert.errors import BadInput, UsageError
 from convert.graph import Graph
 from convert.outcome.verdict import FAIL, Finding, OutputVerdict
 from convert.parity import verify as verification
-from convert.parity.compare.declared_ends import _dims, _order
+from convert.parity.compare.declared_signature import _dims, _order
 from convert.parity.inputs.cost import is_cheap
 from convert.parity.inputs.feeds import Feed, smallest_feed
 from convert.parity.inputs.size_search import _variants
@@ -22,7 +22,7 @@ from convert.parity.magnitudes import smaller_columns, smaller_parts
 from convert.parity.pairing.counterparts import Counterparts, _pair, narrow_dims
 from convert.parity.verify import verify
 from convert.request.options import Options
-from convert.runtimes.declared_ends import DeclaredEnd
+from convert.runtimes.declared_signature import DeclaredTensor
 from tests.convert.parity.input_models import plain
 from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, scaled
 
@@ -162,7 +162,7 @@ def test_sizes_near_by_are_one_and_eight_and_32_more_twice_and_half() -> None:
 @pytest.mark.parametrize("declared", ["ab", "ba", "a", "", "bca", "acb"])
 def test_ends_have_to_be_in_the_order_of_the_graph(declared: str, wanted: str) -> None:
     """Only names on both sides are compared."""
-    found = _order("inputs", list(wanted), [DeclaredEnd(name, "float", None) for name in declared])
+    found = _order("inputs", list(wanted), [DeclaredTensor(name, "float", None) for name in declared])
     ours = declared.replace("c", "")
     right = len(ours) < 2 or ours == wanted
     text = f"has its inputs in the order {', '.join(ours)}, and the source in the order {', '.join(wanted)}"
@@ -174,7 +174,7 @@ def test_ends_have_to_be_in_the_order_of_the_graph(declared: str, wanted: str) -
 )
 def test_dims_are_declared_in_the_layout_of_the_file(dims: Any, right: bool) -> None:
     """Outputs have the graph's order here, [2, 4, 3]; in the file the last two dims are swapped."""
-    found = _dims(DeclaredEnd("y", "float", dims), [(2, 4, 3)], {"y": (0, 2, 1)}, "y")
+    found = _dims(DeclaredTensor("y", "float", dims), [(2, 4, 3)], {"y": (0, 2, 1)}, "y")
     assert (found == []) is right
 
 

@@ -15,7 +15,7 @@ from convert.errors import UsageError
 from convert.graph import Graph
 from convert.outcome.verdict import PASS
 from convert.request.options import Options
-from tests.backends.tensorflow.lite.test_end_dtypes import MNIST, digits
+from tests.backends.tensorflow.lite.test_io_dtypes import MNIST, digits
 from tests.backends.tensorflow.lite.test_quantized import operators_of
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
 

@@ -13,7 +13,7 @@ from convert.frontends.tensorflow.lite.file_metadata import described_tensors
 import convert
 from convert.errors import UsageError
 from convert.request.options import Options
-from tests.backends.tensorflow.lite.test_end_dtypes import MNIST, digits
+from tests.backends.tensorflow.lite.test_io_dtypes import MNIST, digits
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
 
 pytest.importorskip("tensorflow")

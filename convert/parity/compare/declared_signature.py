@@ -17,11 +17,11 @@ from convert.passes.layout.boundary import boundary_permutations
 from convert.processes.process import Outputs
 from convert.request.naming import Names
 from convert.request.source import Source
-from convert.request.storage import REAL_ENDS
-from convert.runtimes.declared_ends import DeclaredEnd, DeclaredEnds
+from convert.request.storage import REAL_IO
+from convert.runtimes.declared_signature import DeclaredSignature, DeclaredTensor
 
 
-def hold_declared_ends(
+def compare_declared_signature(
     source: Source,
     target: Source,
     graph: ir.Model,
@@ -43,7 +43,7 @@ def hold_declared_ends(
     declared = _declared(target)
     if declared is None:
         return Finding()
-    dtypes = dtypes and not (method.theirs or method.target.extra.get(REAL_ENDS))
+    dtypes = dtypes and not (method.theirs or method.target.extra.get(REAL_IO))
     wrong = contradictions(declared, graph, outputs, layout, method.ends, dtypes=dtypes)
     if method.theirs:
         return Finding(notes=tuple(Note(f"the target {each}", code="contradiction") for each in wrong))
@@ -55,14 +55,14 @@ def hold_declared_ends(
     return Finding(FAIL, f"the target {rest[0]}", "backend", notes) if rest else Finding(notes=notes)
 
 
-def _declared(artefact: Source) -> DeclaredEnds | None:
-    tell = getattr(plugin.runner_for(artefact.kind), "declared_ends", None)
-    found: DeclaredEnds | None = tell(artefact) if tell is not None else None
+def _declared(artefact: Source) -> DeclaredSignature | None:
+    tell = getattr(plugin.runner_for(artefact.kind), "declared_signature", None)
+    found: DeclaredSignature | None = tell(artefact) if tell is not None else None
     return found
 
 
 def contradictions(
-    declared: DeclaredEnds,
+    declared: DeclaredSignature,
     graph: ir.Model,
     outputs: Outputs,
     layout: str,
@@ -93,7 +93,7 @@ def contradictions(
     return found
 
 
-def _order(what: str, wanted: Sequence[str], ends: Sequence[DeclaredEnd]) -> list[str]:
+def _order(what: str, wanted: Sequence[str], ends: Sequence[DeclaredTensor]) -> list[str]:
     known = set(wanted)
     got = [end.name for end in ends if end.name in known]
     wanted = [name for name in wanted if name in set(got)]
@@ -103,7 +103,7 @@ def _order(what: str, wanted: Sequence[str], ends: Sequence[DeclaredEnd]) -> lis
 
 
 def _dims(
-    end: DeclaredEnd, shapes: Sequence[tuple[int, ...]], moved: Mapping[str, Sequence[int]], name: str
+    end: DeclaredTensor, shapes: Sequence[tuple[int, ...]], moved: Mapping[str, Sequence[int]], name: str
 ) -> list[str]:
     dims = end.dims
     if dims is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class DeclaredEnd:
+class DeclaredTensor:
     """An input or output: its name, its dtype (ONNX's name in lower case, or ""), and its dims.
 
     A dim of any size is None; `dims` is None if the rank is unknown.
@@ -19,8 +19,8 @@ class DeclaredEnd:
 
 
 @dataclass(frozen=True)
-class DeclaredEnds:
+class DeclaredSignature:
     """The inputs and outputs in the artefact's order, which callers may use instead of names."""
 
-    inputs: Sequence[DeclaredEnd]
-    outputs: Sequence[DeclaredEnd]
+    inputs: Sequence[DeclaredTensor]
+    outputs: Sequence[DeclaredTensor]

@@ -15,15 +15,15 @@ import convert
 from convert import plugin
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, PASS
-from convert.parity.compare.declared_ends import contradictions
+from convert.parity.compare.declared_signature import contradictions
 from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify
 from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.runtimes.declared_ends import DeclaredEnd, DeclaredEnds
+from convert.runtimes.declared_signature import DeclaredSignature, DeclaredTensor
 from convert.runtimes.onnx import import_onnxruntime, run_file
-from convert.runtimes.onnx_declared import declared_ends_of
+from convert.runtimes.onnx_declared import declared_signature_of
 
 
 def model() -> onnx.ModelProto:
@@ -88,7 +88,7 @@ def _found(files: tuple[Source, Source, ir.Model]) -> list[str]:
     feeds = [{"a": np.zeros((n, 3), np.float32), "b": np.ones((n, 3), np.float32)} for n in (1, 2)]
     kinds = {i.name: i.type for i in import_onnxruntime().InferenceSession(target.file).get_inputs()}
     feeds = [{n: v.astype(np.float64) if "double" in kinds[n] else v for n, v in feed.items()} for feed in feeds]
-    declared = declared_ends_of(target.file)
+    declared = declared_signature_of(target.file)
     return contradictions(declared, graph, run_file(target.file, feeds), "", Names(), dtypes=True)
 
 
@@ -107,11 +107,11 @@ def test_what_is_as_it_is_declared_is_right(tmp_path: Path) -> None:
 def test_every_input_of_another_dtype_is_told(dtype: str, tmp_path: Path) -> None:
     """It is reported after one that is right, and after one that is not declared."""
     _, _, graph = _files(tmp_path, lambda proto: None)
-    ends = [DeclaredEnd("a", "float", None), DeclaredEnd("b", dtype, None)]
+    ends = [DeclaredTensor("a", "float", None), DeclaredTensor("b", dtype, None)]
     wrong = [f"declares input 'b' as {dtype}, which is float in the source"]
-    assert contradictions(DeclaredEnds(ends, []), graph, [], "", Names(), dtypes=True) == wrong
-    assert contradictions(DeclaredEnds(ends[1:], []), graph, [], "", Names(), dtypes=True) == wrong
-    assert contradictions(DeclaredEnds(ends, []), graph, [], "", Names(), dtypes=False) == []
+    assert contradictions(DeclaredSignature(ends, []), graph, [], "", Names(), dtypes=True) == wrong
+    assert contradictions(DeclaredSignature(ends[1:], []), graph, [], "", Names(), dtypes=True) == wrong
+    assert contradictions(DeclaredSignature(ends, []), graph, [], "", Names(), dtypes=False) == []
 
 
 @pytest.mark.slow

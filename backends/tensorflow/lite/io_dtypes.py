@@ -19,7 +19,7 @@ class NotInSteps(Exception):
     """Raised for inputs or outputs that are used by operators on real numbers; their names are its arguments."""
 
 
-def set_end_dtypes(data: bytes, dtype: str) -> bytes:
+def set_io_dtypes(data: bytes, dtype: str) -> bytes:
     """Return a file whose float32 inputs and outputs are `int8` or `uint8`, with the scales that the operators give
     them.
 
@@ -27,7 +27,7 @@ def set_end_dtypes(data: bytes, dtype: str) -> bytes:
     """
     file, lost = LiteFile(data), []
     for number, graph in enumerate(file.model.subgraphs):
-        inputs, outputs = file.end_names(number)
+        inputs, outputs = file.io_names(number)
         lost += [name for name, tensor in inputs.items() if not _set_input(file, number, graph, tensor, dtype)]
         replaced: dict[int, int] = {}
         for name, tensor in outputs.items():

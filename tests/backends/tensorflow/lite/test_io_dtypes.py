@@ -19,7 +19,7 @@ from convert.outcome.verdict import PASS
 from convert.parity.method import VerifyMethod
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.request.storage import REAL_ENDS
+from convert.request.storage import REAL_IO
 from tests.backends.tensorflow.lite.test_quantized import f32, network, onnxruntime_outputs, operators_of
 from tests.support.quantized_models import Quantizing
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
@@ -38,7 +38,7 @@ def digits(count: int = 40) -> np.ndarray:
 
 def real(path: Path, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Return outputs as real numbers, for inputs that are real numbers."""
-    options = Options(extra={REAL_ENDS: True})
+    options = Options(extra={REAL_IO: True})
     return list(runner.run(Source("tflite", path), [feed], precision="float32", options=options)[0].values())
 
 

@@ -17,7 +17,7 @@ from ..options import IMAGE_INPUT, LABELS
 from .metadata import FileMetadata, Picture
 
 
-def described_ends(
+def io_metadata(
     model: ir.Model, inputs: Sequence[str], outputs: Sequence[str], options: Options
 ) -> dict[str, Any] | None:
     """Return the metadata that `--labels` and `--image-input` ask for, as plain data; None for neither.
