@@ -19,7 +19,7 @@ from convert.files.scratch import scratch_folder
 from convert.files.side_files import check_different
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
-from convert.model_reading import hold_against_read_file, list_nodes, list_weights, read_model, target_options
+from convert.model_reading import blame_read_file, list_nodes, list_weights, read_model, target_options
 from convert.outcome.report import Report, Tensor
 from convert.parts import convert_parts
 from convert.processes import warm
@@ -246,7 +246,7 @@ def _read(request: _Request, report: Report) -> tuple[_Request, ir.Model, ir.Mod
 def _check(request: _Request, model: ir.Model, report: Report) -> None:
     """Let the backend raise its refusals before it writes anything."""
     backend = plugin.backend_for(request.form.name)
-    with report.stage("check"), hold_against_read_file(request.source, request.options, model):
+    with report.stage("check"), blame_read_file(request.source, request.options, model):
         backend.check(model, request.form.name, request.options)
     report.unverified = "nothing was written: a dry run"
 
@@ -283,7 +283,7 @@ def _write(request: _Request, model: ir.Model, path: Path, report: Report) -> No
     with (
         report.stage("write", f"{form.name}, {bytes_text(report.weight_bytes)} of weights"),
         paused_garbage_collection(),
-        hold_against_read_file(request.source, request.options, model),
+        blame_read_file(request.source, request.options, model),
     ):
         samples = moved_samples(request.options.calibrate, request.moves)
         backend.write(model, path, form.name, replace(request.options, calibrate=samples), report)
@@ -589,7 +589,7 @@ def _check_narrowing(options: Options, form: plugin.Format) -> None:
 
 def _compare_weights(verdict: Verdict, target: Source, graph: ir.Model, options: Options) -> Verdict:
     """Return the verdict after comparing the weights in the written file with those of the graph."""
-    from convert.parity.pairing.held_numbers import hold_weights
+    from convert.parity.pairing.weight_contents import judge_weights
 
     try:
         with paused_garbage_collection():
@@ -597,7 +597,7 @@ def _compare_weights(verdict: Verdict, target: Source, graph: ir.Model, options:
     except ConvertError as error:
         summary = f"weights not compared, because the target cannot be read: {error.sentence}"
         return replace(verdict, weights_summary=summary)
-    return hold_weights(verdict, graph, written, "what was written")
+    return judge_weights(verdict, graph, written, "what was written")
 
 
 def _what_to_do(verdict: Verdict) -> str:

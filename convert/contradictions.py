@@ -27,7 +27,7 @@ def _changed_file(source: Source) -> Path | None:
 
 
 @contextmanager
-def hold_against_file(source: Source, find: Callable[[], str] | None = None) -> Iterator[None]:
+def blame_file(source: Source, find: Callable[[], str] | None = None) -> Iterator[None]:
     """Context manager: raise `BadInput` instead of an unexpected error, if the file is wrong.
 
     Files state shapes and options redundantly, and a rule relies on their consistency. The file is wrong if it was

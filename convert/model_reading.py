@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from convert import plugin
-from convert.contradictions import hold_against_file
+from convert.contradictions import blame_file
 from convert.errors import UsageError
 from convert.files.output import size_of
 from convert.files.scratch import scratch_folder, temporary_files_in
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     """Return the shared graph of `source`. Raises as `read` of its frontend does."""
-    with hold_against_file(source):
+    with blame_file(source):
         return _apart(source, options, lambda: _read(source, options, report))
 
 
@@ -57,8 +57,8 @@ def _bytes_read(path: Path) -> int:
     return sum(size_of(file) for file in (path, *weight_files(path)) if file.exists())
 
 
-def hold_against_read_file(source: Source, options: Options, model: ir.Model) -> AbstractContextManager[None]:
-    """Return `hold_against_file` with a `find` that looks for contradictions in the file.
+def blame_read_file(source: Source, options: Options, model: ir.Model) -> AbstractContextManager[None]:
+    """Return `blame_file` with a `find` that looks for contradictions in the file.
 
     It asks the frontend, and then examines the graph that it read.
     """
@@ -69,7 +69,7 @@ def hold_against_read_file(source: Source, options: Options, model: ir.Model) ->
         asked = getattr(plugin.frontend_for(source), "find_contradiction", None)
         return (asked and _apart(source, options, lambda: asked(source))) or first_mismatch(model)
 
-    return hold_against_file(source, find)
+    return blame_file(source, find)
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:

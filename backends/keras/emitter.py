@@ -263,7 +263,7 @@ class Emitter:
 
     # -- graphs -------------------------------------------------------------------------------------------------------
 
-    def born(self, value: ir.Value, made: Any) -> Value:
+    def in_graph_dtype(self, value: ir.Value, made: Any) -> Value:
         """Return a rule's result in the dtype of the graph, because Keras has its own promotion rules."""
         if made is None or isinstance(made, Constant):
             return made
@@ -288,7 +288,7 @@ class Emitter:
         x = keras.Input(batch_shape=shape, dtype=keras_dtype(value.dtype), name=self.names.of(name))
         self.names.know(x)
         self._first = x if self._first is None else self._first
-        self.born(value, x)
+        self.in_graph_dtype(value, x)
         return x
 
     def apply(self, node: ir.Node, values: dict[ir.Value, Value], at: Location) -> list[Value]:
@@ -303,7 +303,7 @@ class Emitter:
         before = len(self.weights)
         result = onnx_op.apply(self, key_of(node), inputs, attributes, at)
         results = result if isinstance(result, tuple) else (result,)
-        made = [self.born(v, r) for v, r in zip(node.outputs, results, strict=False)]
+        made = [self.in_graph_dtype(v, r) for v, r in zip(node.outputs, results, strict=False)]
         module = node.metadata_props.get(MODULE_KEY, "") if len(self.weights) > before else ""
         self.names.give(made, module or node.name or node.op_type)
         return made

@@ -86,8 +86,8 @@ def _source_kinds(task: Task) -> list[str]:
 def warm_pool(tasks: Sequence[Task]) -> Iterator[tuple[WarmPool, subprocess.Popen[bytes] | None]]:
     """Context manager: start the warm processes of a plan, and yield the pool and its first process, to be followed."""
     with scratch_folder() as folder:
-        warm = WarmPool(str(folder / "nursery"), tasks)
-        with _server_process(folder / "nursery", warm.stages) as process:
+        warm = WarmPool(str(folder / "fork_address"), tasks)
+        with _server_process(folder / "fork_address", warm.stages) as process:
             yield warm, process
 
 
@@ -97,9 +97,12 @@ def fork_server_socket(kinds: Iterable[str], formats: Iterable[str]) -> Iterator
 
     It does no harm if a package imported more than was requested.
     """
-    with scratch_folder() as folder, _server_process(folder / "nursery", [(tuple(kinds), tuple(formats))]) as process:
+    with (
+        scratch_folder() as folder,
+        _server_process(folder / "fork_address", [(tuple(kinds), tuple(formats))]) as process,
+    ):
         assert process.stdout is not None
-        yield str(folder / "nursery.0") if process.stdout.readline() == b"ready\n" else ""
+        yield str(folder / "fork_address.0") if process.stdout.readline() == b"ready\n" else ""
 
 
 @contextmanager

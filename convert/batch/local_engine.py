@@ -118,12 +118,12 @@ def _take_task(waiting: list[Task], warm: WarmPool, stop: threading.Event) -> tu
 
 
 def run_with_retries(
-    task: Task, stop: threading.Event | None = None, retries: int = RETRIES, nursery: str = ""
+    task: Task, stop: threading.Event | None = None, retries: int = RETRIES, fork_address: str = ""
 ) -> TaskResult:
     """Run a task, and repeat it as long as another attempt may end differently."""
     count = 0
     while True:
-        ending = run(task, stop, nursery)
+        ending = run(task, stop, fork_address)
         count += 1
         ending.attempts = count
         if ending.outcome not in PASSING or count > retries or (stop is not None and stop.is_set()):

@@ -70,14 +70,14 @@ def run_all(
     running: dict[Any, _SentTask] = {}
     seen: set[Any] = set()
     with _DeferredSignals() as signals, _ray_connection(cluster) as ray:
-        signals.hold()
+        signals.defer()
         if tasks and not _task_slots(ray, cluster):
             raise UsageError(f"no machine of the cluster has {cluster.cpus:g} CPUs", hint="give fewer --cpus")
         remote = ray.remote(_run_task)
         plan = (*kinds_and_formats(tasks), warm and len(tasks) > 1)
         try:
             while waiting or running:
-                signals.heed()
+                signals.raise_deferred()
                 slots = _task_slots(ray, cluster) if jobs is None else min(jobs, _task_slots(ray, cluster))
                 while waiting and len(running) < max(slots, 1):
                     sent = replace(waiting.pop(), since=time.monotonic())
@@ -176,7 +176,7 @@ def _ray_connection(cluster: Cluster) -> Iterator[Any]:
 
 
 class _DeferredSignals:
-    """Context manager: defer signals with handlers until `heed` is called.
+    """Context manager: defer signals with handlers until `raise_deferred` is called.
 
     An exception in Ray's own code would become a SystemError.
 
@@ -199,13 +199,13 @@ class _DeferredSignals:
             if signal.getsignal(number) == self._note:
                 signal.signal(number, handler)
         if kind is None:
-            self.heed()
+            self.raise_deferred()
 
-    def hold(self) -> None:
+    def defer(self) -> None:
         for number in self.handlers:
             signal.signal(number, self._note)
 
-    def heed(self) -> None:
+    def raise_deferred(self) -> None:
         """Call the handler of the first deferred signal, which raises."""
         if self.caught:
             number = self.caught.pop(0)

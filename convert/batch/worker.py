@@ -75,16 +75,16 @@ class TaskResult:
         return asdict(self)
 
 
-def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> TaskResult:
+def run(task: Task, stop: threading.Event | None = None, fork_address: str = "") -> TaskResult:
     """Convert in a child process and wait for its end; nothing that it started survives.
 
     All its processes are killed after `task.seconds`, when they together hold more than `task.memory` private bytes, or
-    when `stop` is set. `nursery` is the socket of the process to fork from; without it, a new interpreter is started.
+    when `stop` is set. `fork_address` is the socket of the process to fork from; if empty, a new interpreter is started.
     """
     if isinstance(task.output, Url):
-        return _run_and_put(task, task.output, stop, nursery)
+        return _run_and_put(task, task.output, stop, fork_address)
     before = stamps_before(task)
-    ending = _run_here(task, task.output, stop, nursery)
+    ending = _run_here(task, task.output, stop, fork_address)
     if ending.outcome == "interrupted" or task.options.get("dry-run"):
         return ending
     ending.key = key_read(task, before)
@@ -100,13 +100,13 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> T
     return ending
 
 
-def _run_here(task: Task, output: Path, stop: threading.Event | None, nursery: str) -> TaskResult:
+def _run_here(task: Task, output: Path, stop: threading.Event | None, fork_address: str) -> TaskResult:
     mark = new_mark()
     discard_unfinished(output)
     with scratch_folder() as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         child = _start_worker(
-            task_arguments(task), {**os.environ, MARK: mark, "TMPDIR": str(folder)}, out, err, nursery
+            task_arguments(task), {**os.environ, MARK: mark, "TMPDIR": str(folder)}, out, err, fork_address
         )
         try:
             if task.memory is not None:
@@ -121,12 +121,12 @@ def _run_here(task: Task, output: Path, stop: threading.Event | None, nursery: s
     return ending
 
 
-def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> TaskResult:
+def _run_and_put(task: Task, url: Url, stop: threading.Event | None, fork_address: str) -> TaskResult:
     """Convert to a local folder, and copy the result to the storage."""
     with scratch_folder() as folder:
         (folder / "written").mkdir()
         local = folder / "written" / url.name
-        ending = run(replace(task, output=local), stop, nursery)
+        ending = run(replace(task, output=local), stop, fork_address)
         try:
             # The model comes last, because the weights that it names may lie beside it.
             for written in sorted(local.parent.iterdir(), key=lambda p: p == local):
@@ -140,11 +140,11 @@ def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: st
 
 
 def _start_worker(
-    words: list[str], environment: Mapping[str, str], out: BinaryIO, err: BinaryIO, nursery: str
+    words: list[str], environment: Mapping[str, str], out: BinaryIO, err: BinaryIO, fork_address: str
 ) -> Child:
-    if nursery:
-        environment = {**environment, ADDRESS: nursery}
-        forked = fork("task", words, environment, out.fileno(), err.fileno(), nursery)
+    if fork_address:
+        environment = {**environment, ADDRESS: fork_address}
+        forked = fork("task", words, environment, out.fileno(), err.fileno(), fork_address)
         if forked is not None:
             return forked
     return subprocess.Popen(

@@ -120,9 +120,9 @@ def run(
             report.beside = files.named_files()
         try:
             if kind == SUPERVISED:
-                from convert.cli.supervisor import bytes_held, enter_worker
+                from convert.cli.supervisor import disk_usage, enter_worker
 
-                enter_worker(limit_options.seconds(), limit_options.bytes(), bytes_held(report.source), places)
+                enter_worker(limit_options.seconds(), limit_options.bytes(), disk_usage(report.source), places)
             elif kind == BATCH and places is not None:
                 from convert.processes.sandbox import confine_command
                 from convert.processes.warm import keep_warm_processes

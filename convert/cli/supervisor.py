@@ -29,7 +29,7 @@ from convert.batch import machine
 from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit, file_became_shorter
 from convert.files.own_folders import discard_folder
-from convert.files.scratch import let_go, locked_folder
+from convert.files.scratch import locked_folder, unlock_and_remove
 from convert.interpreter import claim_process
 from convert.processes.sandbox import allow_bounded_memory, confine_command, die_with_parent
 
@@ -109,7 +109,7 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Se
     try:
         _supervise(_Watched(pid), pipe, (waking, wake), seconds, memory, bound, mask)
     finally:
-        let_go(folder, lock)
+        unlock_and_remove(folder, lock)
 
 
 def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int], places: Sequence[Path] | None) -> None:
@@ -238,7 +238,7 @@ def _restore_terminal() -> None:
         sys.stderr.flush()
 
 
-def bytes_held(path: Any) -> int:
+def disk_usage(path: Any) -> int:
     """Return the bytes that a file, or the files in a folder, occupy on disk; 0 if the path does not exist."""
     try:
         if os.path.isdir(path):

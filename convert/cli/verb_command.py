@@ -103,9 +103,9 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
     verb = "" if command.hidden else f" {command.name}"
     more = f"`convert{verb} --help` shows the options"
     if isinstance(error, click.NoSuchOption):
-        from convert.cli.meant_options import meant_by
+        from convert.cli.option_suggestions import suggestion_for_option
 
-        suggestion = meant_by(error.option_name, _options(error, command))
+        suggestion = suggestion_for_option(error.option_name, _options(error, command))
         return UsageError(f"there is no option {error.option_name}", hint=suggestion or more)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument):
         examples = getattr(command, "examples", ())
@@ -125,11 +125,11 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
         what = f"takes one {taken[0]}, and there is {names} too" if taken else f"takes no names, and there is {names}"
         return UsageError(f"convert{verb} {what}", hint=more)
     if isinstance(error, click.BadParameter) and isinstance(getattr(error.param, "type", None), click.Choice):
-        from convert.cli.meant_options import meant_by_value
+        from convert.cli.option_suggestions import suggestion_for_value
 
         choices = [str(choice) for choice in error.param.type.choices]  # type: ignore[union-attr]
         value = error.message.split("'")[1] if "'" in error.message else ""
-        more = meant_by_value(value, choices, _options(error, command)) or more
+        more = suggestion_for_value(value, choices, _options(error, command)) or more
     if isinstance(error, click.BadParameter) and error.message.endswith("does not exist."):
         from convert.files.missing import missing_path_error
 

@@ -60,7 +60,7 @@ def scratch_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        let_go(folder, descriptor)
+        unlock_and_remove(folder, descriptor)
 
 
 def locked_folder() -> tuple[Path, int]:
@@ -93,15 +93,15 @@ def remove_own() -> None:
             _own.pop(folder, None)
 
 
-class HeldFolder:
+class LockedFolder:
     """A folder for temporary files with the lifetime of this object."""
 
     def __init__(self) -> None:
         self.path, descriptor = locked_folder()
-        weakref.finalize(self, let_go, self.path, descriptor)
+        weakref.finalize(self, unlock_and_remove, self.path, descriptor)
 
 
-def let_go(folder: Path, descriptor: int) -> None:
+def unlock_and_remove(folder: Path, descriptor: int) -> None:
     """Remove a held folder and release its lock."""
     remove_tree(folder)
     _own.pop(folder, None)

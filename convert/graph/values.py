@@ -142,7 +142,7 @@ DRAWING = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "Rando
 """Operators that sample random numbers. Dropout does too, in training mode only."""
 
 
-def draws_numbers(node: ir.Node) -> bool:
+def is_random_node(node: ir.Node) -> bool:
     """Return whether a node samples random numbers, so that two such nodes are never duplicates.
 
     A Dropout whose mode is unknown before run time counts as training.

@@ -18,7 +18,7 @@ from convert.outcome.verdict import FAIL, PASS, Verdict
 from convert.parity.inputs.boundary_values import COUNTERPART_KEY
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import find_counterparts, narrow_dims
-from convert.parity.pairing.held_numbers import hold_weights
+from convert.parity.pairing.weight_contents import judge_weights
 from convert.parity.pairing.weights import describe_weights, weight_differences
 from convert.parity.verify import verify
 from convert.request.naming import Names
@@ -62,7 +62,7 @@ def verify_two(
     if verdict.guilty == "backend":  # the target may not come from our backend
         verdict = replace(verdict, guilty="")
     if isinstance(other, ir.Model):
-        verdict = hold_weights(verdict, graph, other, names[1])
+        verdict = judge_weights(verdict, graph, other, names[1])
     if verdict.status == FAIL and isinstance(other, ir.Model) and not verdict.stored:
         reason = "; ".join(t for t in (describe_weights(graph, other, names), verdict.reason) if t)
         verdict = replace(verdict, reason=reason, weights=weight_differences(graph, other))

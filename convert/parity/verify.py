@@ -28,7 +28,7 @@ from convert.parity.compare.randomness import random_outputs
 from convert.parity.compare.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
 from convert.parity.evidence import RunOutputs, note_stand_ins, outputs_of
 from convert.parity.explain.rounding import Estimates
-from convert.parity.generation.decoders import hold_generation
+from convert.parity.generation.decoders import judge_generation
 from convert.parity.inputs import feeds as inputs
 from convert.parity.inputs.beyond_claims import compare_beyond_claims
 from convert.parity.inputs.branches import unreached_branches
@@ -44,7 +44,7 @@ from convert.parity.runs.latency import measure_latency
 from convert.parity.runs.memory import is_scarce
 from convert.parity.runs.repeats import (
     child_results,
-    compare_draws,
+    compare_distributions,
     kept_outputs,
     transpose_arrays,
     unrepeatable_sides,
@@ -261,18 +261,20 @@ def keeps_special_values(compared: Compared, verdict: Verdict) -> Verdict:
     return verdict.after(found if verdict.status == PASS else Finding(notes=found.notes))
 
 
-def draws_alike(compared: Compared, verdict: Verdict) -> Verdict:
+def check_distributions(compared: Compared, verdict: Verdict) -> Verdict:
     """Return the verdict: FAIL if random outputs of source and target have different distributions."""
     pair = compared.pair
     if verdict.status == FAIL or not verdict.outputs or pair.method.tolerant or not random_outputs(pair.graph):
         return verdict
-    return compare_draws(verdict, pair.source, pair.target, pair.graph, compared.feeds, pair.options, pair.method)
+    return compare_distributions(
+        verdict, pair.source, pair.target, pair.graph, compared.feeds, pair.options, pair.method
+    )
 
 
 def generates_alike(compared: Compared, verdict: Verdict) -> Verdict:
     """Return the verdict: FAIL if a decoder with a cache generates other tokens than its source."""
     pair = compared.pair
-    return hold_generation(verdict, pair.source, pair.target, pair.graph, pair.options, pair.method)
+    return judge_generation(verdict, pair.source, pair.target, pair.graph, pair.options, pair.method)
 
 
 def is_in_eval_mode(compared: Compared, verdict: Verdict) -> Verdict:
@@ -285,7 +287,7 @@ CHECKS: tuple[Callable[[Compared, Verdict], Verdict], ...] = (
     reaches_branches,
     check_declared_signature,
     keeps_special_values,
-    draws_alike,
+    check_distributions,
     generates_alike,
     is_in_eval_mode,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from convert.graph.values import constant_integers, draws_numbers
+from convert.graph.values import constant_integers, is_random_node
 from convert.passes import run_passes
 from convert.passes.distinct_axes import name_axes_once
 from convert.passes.fold import fold_constants
@@ -98,7 +98,7 @@ def share_repeated(model: ir.Model) -> bool:
     """
     told_apart = []
     for i, node in enumerate(model.graph.all_nodes()):
-        if draws_numbers(node):
+        if is_random_node(node):
             # onnx_ir's pass merges two Bernoulli, or two Dropout in training mode, although their random numbers
             # differ.
             own = ir.AttrInt64(_OWN, i)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from convert.graph import location_of, register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
 from convert.graph.trainable import add_non_trainable
-from convert.graph.values import constant, constant_integers, draws_numbers, is_used, known_dims
+from convert.graph.values import constant, constant_integers, is_random_node, is_used, known_dims
 from convert.semantics.slices import slice_of
 
 # A computed constant with more bytes than this costs more in the artefact than the node that computes it.
@@ -125,7 +125,7 @@ def _fold(node: ir.Node, evaluate: Evaluator) -> Sequence[ir.TensorProtocol] | N
     if node.op_type in _PIECES and (pieces := _PIECES[node.op_type](node)) is not None:
         return [pieces]
     if (
-        draws_numbers(node)
+        is_random_node(node)
         or node.op_type in _KEPT
         or sum(v.const_value.nbytes for v in inputs if v.const_value is not None) > _LARGEST
     ):

@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from convert.graph.values import constant, constant_integers, draws_numbers, known_dims
+from convert.graph.values import constant, constant_integers, is_random_node, known_dims
 from convert.graph.written_numbers import written_number
 from convert.patterns.expressions import (
     Attribute,
@@ -128,7 +128,7 @@ def is_same(one: ir.Value | None, other: ir.Value | None, depth: int = 4) -> boo
         both = [v for v in (one, other) if v is not None and v.dtype == ir.DataType.INT64]
         axes = [constant_integers(v) for v in both]
         return len(both) == 2 and axes[0] is not None and axes[0] == axes[1]
-    equal = first.op_type == second.op_type and len(first.inputs) == len(second.inputs) and not draws_numbers(first)
+    equal = first.op_type == second.op_type and len(first.inputs) == len(second.inputs) and not is_random_node(first)
     attributes = [{name: a.value for name, a in node.attributes.items()} for node in (first, second)]
     inputs = zip(first.inputs, second.inputs, strict=False)
     return equal and attributes[0] == attributes[1] and all(is_same(a, b, depth - 1) for a, b in inputs)

@@ -30,13 +30,13 @@ def run(arguments: Sequence[str]) -> None:
 def _run_job(folder: Path) -> None:
     from convert import plugin
     from convert.processes.arrays import load_arrays, save_arrays
-    from convert.processes.done import tell_parent
+    from convert.processes.done import report_to_parent
     from convert.processes.process import failed_run, run_all
     from convert.rules.user_files import load_code, load_rules
 
     source, count, limits, how = pickle.loads((folder / "job.pickle").read_bytes())
     status: dict[str, object] = {"unsupported": {}}
-    tell_parent(folder)
+    report_to_parent(folder)
     try:
         load_rules(how[1].rules)
         load_code(how[1].code)

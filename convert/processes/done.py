@@ -11,7 +11,7 @@ from convert import activity
 _FILE = "done"
 
 
-def tell_parent(folder: Path) -> None:
+def report_to_parent(folder: Path) -> None:
     """From now on, write the arguments of `activity.advance` into `folder`."""
 
     def tell(kind: str, text: str) -> None:

@@ -26,12 +26,12 @@ _connections: dict[str, socket.socket] = {}
 """Connections through which others are opened, after this process lost the right to create sockets."""
 
 
-def hold_connection(address: str, connection: socket.socket) -> None:
+def keep_connection(address: str, connection: socket.socket) -> None:
     """Open connections to `address` through this one from now on."""
     _connections[address] = connection
 
 
-def hold_confined(address: str, folder: Path, places: Sequence[Path]) -> None:
+def keep_confined_connection(address: str, folder: Path, places: Sequence[Path]) -> None:
     """Connect to the warm process at `address` while that is still possible, for the rest of this process's life.
 
     Everything forked over this connection is confined like this process is about to be (`confine_command`). An
@@ -41,7 +41,7 @@ def hold_confined(address: str, folder: Path, places: Sequence[Path]) -> None:
     connection.settimeout(_PATIENCE)
     connection.connect(address)
     connection.send(json.dumps({"confine": [str(folder), *map(str, places)]}).encode())
-    hold_connection(address, connection)
+    keep_connection(address, connection)
 
 
 def _connect(address: str) -> socket.socket:

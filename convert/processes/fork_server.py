@@ -94,7 +94,7 @@ class Variables:
     def __init__(self, second: bool, values: Mapping[str, str]) -> None:
         self.open, self.values, self.kinds = second, dict(values), set[str]()
 
-    def suit(self, wanted: dict[str, str], kind: str, *, known: bool) -> bool:
+    def match(self, wanted: dict[str, str], kind: str, *, known: bool) -> bool:
         """Return whether the runtimes here were imported with the wanted variables.
 
         With `known`, only variables that the kind's runner allows are accepted.
@@ -116,7 +116,7 @@ def _import_under_other_settings(kinds: Sequence[str]) -> dict[str, str]:
     variables = Variables(True, {})
     for kind in kinds:
         for wanted in _settings(kind)[1:2]:
-            variables.suit(wanted, kind, known=False)
+            variables.match(wanted, kind, known=False)
     return variables.values
 
 
@@ -213,7 +213,7 @@ def _answer_client(
         _answer(client, {"error": reason})
         _close(fds)
         return None
-    nursery = os.getpid()
+    server_pid = os.getpid()
     try:
         pid = os.fork()
     except OSError:  # no more processes
@@ -221,7 +221,7 @@ def _answer_client(
         _close(fds)
         return None
     if not pid:
-        return _fork_entry(request, fds, selector, nursery, bounds)
+        return _fork_entry(request, fds, selector, server_pid, bounds)
     _close(fds)
     try:
         selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, client, bounds))
@@ -244,7 +244,7 @@ def _refusal(request: dict[str, Any], selector: selectors.BaseSelector, variable
     """Return why a request is refused, or ""."""
     if bounds is not None and _count(selector, bounds) > _MOST:
         return "too many forks"
-    if not variables.suit(request["variables"], request["kind"], known=bounds is not None):
+    if not variables.match(request["variables"], request["kind"], known=bounds is not None):
         return "other variables"
     return f"{thread_count()} threads" if thread_count() > 1 else ""
 
@@ -329,14 +329,14 @@ def thread_count() -> int:
 
 
 def _fork_entry(
-    request: dict[str, Any], fds: list[int], selector: selectors.BaseSelector, nursery: int, bounds: list[str] | None
+    request: dict[str, Any], fds: list[int], selector: selectors.BaseSelector, server_pid: int, bounds: list[str] | None
 ) -> Callable[[], None]:
     """Set up the fork and return the function to run.
 
     `bounds` are the folder in which it may write, and places beside which it may write; None if the client is
     unconfined.
     """
-    die_with_parent(nursery)
+    die_with_parent(server_pid)
     os.setsid()
     if bounds is not None:
         confine_command(Path(bounds[0]), [Path(place) for place in bounds[1:]])

@@ -22,7 +22,7 @@ from convert import errors, plugin
 from convert.activity import advance
 from convert.errors import FULL_DISK, BrokenPackage, ConvertError, ResourceLimit, Unsupported
 from convert.extras import import_problem
-from convert.files.scratch import HeldFolder
+from convert.files.scratch import LockedFolder
 from convert.interpreter import module_command, own_variables, paused_garbage_collection
 from convert.processes.arrays import decoded, last_bytes, load_arrays, load_json, save_arrays
 from convert.processes.disk_space import DiskReserve
@@ -113,7 +113,7 @@ class RunningChild:
         self.options, self.limits = _without_arrays(options), limits
         self.process: Child | None = None
         if source.path is not None:
-            self.folder = HeldFolder()
+            self.folder = LockedFolder()
             self.reserve = DiskReserve(self.folder.path)
             self._start(self.folder.path)
 

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Sequence
 
-from convert.files.scratch import HeldFolder
+from convert.files.scratch import LockedFolder
 from convert.interpreter import module_command, own_variables
 from convert.processes.marks import MARK, new_mark
 
@@ -36,7 +36,7 @@ class ProgramServer:
 
     def __init__(self, kind: str, formats: Sequence[str]) -> None:
         self.environment, self.ready = _environment(), False
-        self.folder = HeldFolder()
+        self.folder = LockedFolder()
         self.address = str(self.folder.path / "warm.0")
         place = self.address.removesuffix(".0")
         stages = json.dumps([([kind], list(formats))])

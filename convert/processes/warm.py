@@ -20,7 +20,7 @@ from typing import TextIO
 from convert import activity, plugin
 from convert.interpreter import paused_garbage_collection
 from convert.processes import fork_server, program_server
-from convert.processes.fork_client import ADDRESS, hold_confined, hold_connection, second_address
+from convert.processes.fork_client import ADDRESS, keep_confined_connection, keep_connection, second_address
 from convert.processes.sandbox import die_with_parent
 from convert.request.source import Source
 
@@ -41,7 +41,7 @@ def keep_warm_processes(folder: Path, places: Sequence[Path]) -> None:
     if address := os.environ.get(ADDRESS):
         for one in (address, second_address(address)):
             with contextlib.suppress(OSError):  # without a connection, a new interpreter is started later
-                hold_confined(one, folder, places)
+                keep_confined_connection(one, folder, places)
 
 
 def are_allowed() -> bool:
@@ -133,7 +133,7 @@ def _fork_server(kind: str, variables: Mapping[str, str]) -> None:
     worker = os.getpid()
     if os.fork():
         theirs.close()
-        hold_connection(address, ours)
+        keep_connection(address, ours)
         _addresses[key] = address
         return
     fork_server.run_and_exit(lambda: _serve(theirs, worker, kind, variables))

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import constant, draws_numbers, known_dims
+from convert.graph.values import constant, is_random_node, known_dims
 from convert.passes.to_float64 import widen_model
 from convert.reference.control import CONTROL
 from convert.reference.executor import Executor, input_arrays
@@ -239,7 +239,7 @@ class _Probe(Executor):
             if value.const_value is not None and array.size == 1 and self._is_lost(array):
                 return f"the number {float(array.reshape(())):.1e}, which would be another"
         floating = any(map(_floats, inputs))
-        return self._moved(node, inputs, outputs) if floating and not draws_numbers(node) else ""
+        return self._moved(node, inputs, outputs) if floating and not is_random_node(node) else ""
 
     def _is_lost(self, array: np.ndarray) -> bool:
         """Return whether a number is too small for the dtype to keep its digits."""

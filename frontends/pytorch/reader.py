@@ -263,7 +263,7 @@ def _read_one_way(
 
 
 def _wanted_names(done: Capture) -> dict[Place, str]:
-    return {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
+    return {(n, p): w.name for n, e in done.call.items() for p, w in e.dynamic_dims.items() if w.name}
 
 
 def _lower_capture(done: Capture, names: Mapping[Place, str], report: Report) -> ir.Model:

@@ -60,10 +60,10 @@ def _small_sizes(call: Call, first: int, step: int) -> dict[tuple[str, int], int
     lengths: dict[Any, int] = {}
     sizes = {}
     for name, example in call.items():
-        for place, wish in example.wishes.items():
-            size = lengths.setdefault(wish.name or (name, place), first + step * len(lengths))
-            size = max(size, wish.low or 1)
-            sizes[name, place] = size if wish.high is None else min(size, wish.high)
+        for place, dynamic_dim in example.dynamic_dims.items():
+            size = lengths.setdefault(dynamic_dim.name or (name, place), first + step * len(lengths))
+            size = max(size, dynamic_dim.low or 1)
+            sizes[name, place] = size if dynamic_dim.high is None else min(size, dynamic_dim.high)
     return sizes
 
 

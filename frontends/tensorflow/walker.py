@@ -56,7 +56,7 @@ class GraphWalker:
         self._count(body, {}, ())
         lowered = self._reachable([body], self.order)
         seen = [(n.op, n.location) for b in lowered for n in self.order(b) if not self._is_plumbing(n)]
-        beside = [n for b in lowered for n in b.bystanders if not self._changes(n)]
+        beside = [n for b in lowered for n in b.control_dependencies if not self._changes(n)]
         called = [self.body(name) for n in beside for name in self._callees(n)]
         beside += [n for b in self._reachable(called, lambda b: list(b.nodes.values())) for n in b.nodes.values()]
         refuse_unsafe(seen + [(n.op, n.location) for n in beside])
@@ -122,7 +122,7 @@ class GraphWalker:
         variables.
         """
         if id(body) not in self.orders:
-            effects = [n.name for n in (*body.live, *body.bystanders) if self._changes(n)]
+            effects = [n.name for n in (*body.live, *body.control_dependencies) if self._changes(n)]
             self.orders[id(body)] = body, body.ordered(effects) if effects else body.order
         return self.orders[id(body)][1]
 
@@ -133,8 +133,8 @@ class GraphWalker:
     def _changes_in(self, name: str) -> bool:
         """Return whether a function changes a variable, or calls one that does."""
         if name not in self.changing:
-            bodies = self._reachable([self.body(name)], lambda b: [*b.live, *b.bystanders])
-            self.changing[name] = any(n.op in CHANGES for b in bodies for n in (*b.live, *b.bystanders))
+            bodies = self._reachable([self.body(name)], lambda b: [*b.live, *b.control_dependencies])
+            self.changing[name] = any(n.op in CHANGES for b in bodies for n in (*b.live, *b.control_dependencies))
         return self.changing[name]
 
     def states(self, body: FunctionBody, captured: Mapping[str, Variable]) -> list[Variable]:

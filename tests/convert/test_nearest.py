@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from convert.cli.meant_options import meant_by
+from convert.cli.option_suggestions import suggestion_for_option
 from convert.files.missing import near_path
 from convert.nearest import names_hint, nearest
 
@@ -20,7 +20,7 @@ OPTIONS = ("--quiet", "--json", "--outputs", "--output", "--no-verify", "--opset
 )  # fmt: skip
 def test_an_option_is_suggested_only_if_it_is_near(typed: str, meant: str) -> None:
     """Dashes alone do not make two names similar."""
-    assert meant_by(typed, OPTIONS) == (f"did you mean {meant}?" if meant else "")
+    assert suggestion_for_option(typed, OPTIONS) == (f"did you mean {meant}?" if meant else "")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from torch._export.utils import _collect_all_valid_cia_ops
 from torch.utils import _pytree as pytree
 
 from convert.errors import Unsupported
-from convert.graph.values import draws_numbers, nodes_of
+from convert.graph.values import is_random_node, nodes_of
 from convert.interpreter import paused_garbage_collection
 from convert.outcome.report import Report
 from convert.reference.executor import run as evaluate
@@ -164,7 +164,7 @@ def _read_by_example(module: Called) -> tuple[ir.Model, bool]:
     try:
         options = Options(examples=dict(enumerate(module.example)), no_inputs=not module.example)
         model = read(Source("torch-module-object", model=module), options, Report("suite"))
-        return model, any(map(draws_numbers, nodes_of(model.graph))) or _is_undefined(module)
+        return model, any(map(is_random_node, nodes_of(model.graph))) or _is_undefined(module)
     finally:
         methods.wrapper_set_seed = before
 

@@ -21,7 +21,7 @@ from convert.parity.compare.randomness import random_outputs
 from convert.parity.magnitudes import rms
 from convert.processes.process import Outputs
 
-DRAWS = 256
+SAMPLES = 256
 """Number of runs of each side."""
 LEARNED = 64
 """Number of these runs that choose the functions to test."""
@@ -62,7 +62,7 @@ def distribution_difference(sources: Sequence[np.ndarray], targets: Sequence[np.
     return ""
 
 
-def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> Verdict:
+def judge_distributions(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> Verdict:
     """Return the verdict after comparing random outputs: FAIL if the distributions differ, else a note.
 
     ours, theirs: outputs of source and target in many runs on one set of inputs. Outputs that agree stay INCONCLUSIVE,
@@ -75,7 +75,7 @@ def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs
         a, b = [list(o.values())[place] for o in ours], [o[row.name] for o in theirs]
         if a[0].dtype.kind in "OUS" or a[0].shape != b[0].shape:
             continue
-        drawing = [who for who, runs in (("source", a), ("target", b)) if redraws(runs)]
+        drawing = [who for who, runs in (("source", a), ("target", b)) if varies_between_runs(runs)]
         if len(drawing) == 1:
             text = f"output {row.name!r}: in {len(a)} runs only the {drawing[0]} gives other numbers"
             findings.append(Finding(notes=(Note(text, code="random-differs"),)))
@@ -95,7 +95,7 @@ def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs
     return verdict
 
 
-def redraws(arrays: Sequence[np.ndarray]) -> bool:
+def varies_between_runs(arrays: Sequence[np.ndarray]) -> bool:
     """Return whether the runs of one side give different numbers in one shape."""
     first = arrays[0]
     alike = all(a.shape == first.shape for a in arrays)

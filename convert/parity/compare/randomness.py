@@ -16,7 +16,7 @@ from convert.errors import Location
 from convert.graph import location_of
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import widened_array
-from convert.graph.values import draws_numbers
+from convert.graph.values import is_random_node
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, Finding, OutputVerdict
 from convert.parity.magnitudes import rms
 
@@ -32,7 +32,7 @@ def random_values(model: ir.Model) -> Origins:
     drawing = {
         (f.domain, f.name): at
         for f in model.functions.values()
-        if (at := next((location_of(n) for n in f.all_nodes() if draws_numbers(n)), None)) is not None
+        if (at := next((location_of(n) for n in f.all_nodes() if is_random_node(n)), None)) is not None
     }
     found: Origins = {}
     _spread(model.graph, found, drawing)
@@ -47,7 +47,7 @@ def random_outputs(model: ir.Model) -> dict[str, str]:
 
 def describe_randomness(model: ir.Model) -> list[str]:
     """Return a sentence for each random output: its random operator, and that every runtime has other numbers."""
-    seeded = any(draws_numbers(n) and n.attributes.get("seed") is not None for n in model.graph.all_nodes())
+    seeded = any(is_random_node(n) and n.attributes.get("seed") is not None for n in model.graph.all_nodes())
     seed = "; a seed in the source is one of its own generator, other runtimes draw others from it" if seeded else ""
     return [
         f"output {name!r} depends on random numbers ({at}), which every runtime draws for itself: it is not compared"
@@ -106,7 +106,7 @@ def describe_repeats(
 def _spread(graph: ir.Graph, found: Origins, drawing: Mapping[tuple[str, str], Location]) -> None:
     """Add to `found` the values of a graph and its subgraphs that depend on random values or on values in `found`."""
     for node in graph:
-        if draws_numbers(node):
+        if is_random_node(node):
             found.update({v: location_of(node) for v in node.outputs})
             continue
         if (node.domain, node.op_type) in drawing:

@@ -1,7 +1,7 @@
 """Estimate what rounding does to each element of an output, and decide whether it explains a difference.
 
 The shared graph is evaluated in float64 with random rounding errors (`convert/reference/monte_carlo.py`). They are
-`TIMES` times as large as those of the dtypes of its values. As a rule there are `DRAWS` runs. The difference of an
+`TIMES` times as large as those of the dtypes of its values. As a rule there are `RUNS` runs. The difference of an
 element is explained by rounding if the element moves as far in these runs. This covers NaN and infinities too, and the
 results of comparisons and the picked indices.
 """
@@ -25,7 +25,7 @@ from convert.parity.magnitudes import rms
 
 TIMES = 8.0
 """Factor by which the simulated rounding errors exceed those of the dtypes, in standard deviations."""
-FEWEST, DRAWS, MOST_DRAWS = 2, 8, 32
+FEWEST, RUNS, MAX_RUNS = 2, 8, 32
 """Number of runs: at first, as a rule, and where something smaller than rounding decides."""
 _SINGLE = 0.75
 """Allowed error of a single element, in units of the rms of its moves, which are `TIMES` too large."""
@@ -58,18 +58,18 @@ class Explained:
     """Whether rounding explains all differences of an output; if not, `reason` names one that it does not explain.
 
     share: a standard deviation of rounding, relative to the rms of the whole output. undecided: why rounding decides so
-    much of the output that agreement proves nothing, or ''. hopeless: the difference is far larger than rounding, so
+    much of the output that agreement proves nothing, or ''. far_beyond: the difference is far larger than rounding, so
     more runs are not needed.
     """
 
     reason: str = ""
     share: float = 0.0
     undecided: str = ""
-    hopeless: bool = False
+    far_beyond: bool = False
 
 
 @dataclass(frozen=True)
-class Draws:
+class NoisyRuns:
     """One output of the graph in float64: without rounding errors (exact), and with them (runs)."""
 
     exact: np.ndarray
@@ -172,7 +172,7 @@ def _explain_numbers(
 
     rows: the row of each element along the first axis, where errors may be correlated. scale: the rms of the whole
     output. flushed: errors up to this are ignored, because a runtime may flush denormals to 0. in_steps: as in
-    `Draws`.
+    `NoisyRuns`.
     """
     if not exact.size:
         return Explained(undecided=undecided)
@@ -193,8 +193,8 @@ def _explain_numbers(
         worst = int(np.argmax(np.where(beyond, np.abs(errors), 0.0)))
         off, moved = abs(errors[worst]), most[worst] / TIMES
         times = f"{off / moved:.3g} times what rounding does to it" if moved else "and rounding does nothing to it"
-        hopeless = bool(off > _HOPELESS * most[worst] and (moves[:, worst] != 0).all())
-        return Explained(f"an element is off by {off:.2e}, {times}", share, hopeless=hopeless)
+        far_beyond = bool(off > _HOPELESS * most[worst] and (moves[:, worst] != 0).all())
+        return Explained(f"an element is off by {off:.2e}, {times}", share, far_beyond=far_beyond)
     smooth = ~decided & (moves != 0).any(axis=0)  # a kernel may take all decisions the same way
     together = rms(np.abs(errors[smooth]) / np.abs(moves[:, smooth]).max(axis=0)) if not in_steps else 0.0
     if in_steps:  # every element is a decision, and a row has only a few of them
@@ -262,7 +262,7 @@ class Estimates:
     integers: bool = False
     runs: dict[tuple[int, float | None], Runs] = field(default_factory=dict)
 
-    def drawn(self, place: int, name: str, roundoff: float | None = None, draws: int = DRAWS) -> Draws | None:
+    def drawn(self, place: int, name: str, roundoff: float | None = None, draws: int = RUNS) -> NoisyRuns | None:
         """Return what rounding does to an output on the feed at index `place`; None if the graph does not run this way.
 
         roundoff: replaces the unit roundoffs of the graph's dtypes. draws: how many runs are enough. Raises
@@ -283,19 +283,19 @@ class Estimates:
         part: np.ndarray | None = None,
         roundoff: float | None = None,
     ) -> Explained | None:
-        """Return the result of `Draws.explain` for an output, with as many runs as it needs; None without any run.
+        """Return the result of `NoisyRuns.explain` for an output, with as many runs as it needs; None without any run.
 
         Raises like `drawn`.
         """
         found = None
-        for draws in (FEWEST, DRAWS, MOST_DRAWS):
+        for draws in (FEWEST, RUNS, MAX_RUNS):
             drawn = self.drawn(place, name, roundoff, draws)
             if drawn is None:
                 break
             found = drawn.explain(reference, got, source, part, self._follows_picks(name))
             undecided = drawn.decides or found.share > UNDECIDED
-            hopeless = found.hopeless and not drawn.in_steps  # runs may miss a rare step
-            if hopeless or (draws == DRAWS and not ((found.reason or found.undecided) and undecided)):
+            far_beyond = found.far_beyond and not drawn.in_steps  # runs may miss a rare step
+            if far_beyond or (draws == RUNS and not ((found.reason or found.undecided) and undecided)):
                 break
         return found
 
@@ -314,9 +314,9 @@ class Estimates:
             pending += new
         return False
 
-    def drawn_value(self, place: int, name: str, roundoff: float | None = None) -> Draws | None:
+    def drawn_value(self, place: int, name: str, roundoff: float | None = None) -> NoisyRuns | None:
         """Return the draws of a value inside the graph, as `drawn` does for outputs, without caching the runs."""
-        return _draws_of(self._run([], place, roundoff, [name], DRAWS), name)
+        return _draws_of(self._run([], place, roundoff, [name], RUNS), name)
 
     def _run(self, found: Runs, place: int, roundoff: float | None, outputs: Sequence[str], draws: int) -> Runs:
         """Return outputs of the graph: first exact, then with rounding errors; fewer runs if the time is over.
@@ -329,7 +329,7 @@ class Estimates:
         arrays, integers = self.feeds[place].arrays, self.integers and roundoff is None
         run = partial(run_with_rounding, self.graph, arrays, outputs=outputs, roundoff=roundoff, integers=integers)
         try:
-            with doing("estimating what rounding does", f"{DRAWS} runs"), limited_time(SECONDS):
+            with doing("estimating what rounding does", f"{RUNS} runs"), limited_time(SECONDS):
                 for seed in range(len(found), draws + 1):
                     found.append(run(seed, times=TIMES if seed else 0.0))
         except ResourceLimit:
@@ -340,11 +340,11 @@ class Estimates:
         return found
 
 
-def _draws_of(runs: Runs, name: str, *, steps: bool = False, in_steps: bool = False) -> Draws | None:
+def _draws_of(runs: Runs, name: str, *, steps: bool = False, in_steps: bool = False) -> NoisyRuns | None:
     if not runs:
         return None
     exact, *draws = (np.asarray(each[name]) for each in runs)
-    return Draws(exact, draws, steps, in_steps)
+    return NoisyRuns(exact, draws, steps, in_steps)
 
 
 def is_of_steps(value: ir.Value | None) -> bool:

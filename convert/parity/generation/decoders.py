@@ -26,7 +26,7 @@ TOKENS = 32
 _ROWS, _LENGTH, _PADDING = 2, 6, 2
 
 
-def hold_generation(
+def judge_generation(
     verdict: Verdict, source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod
 ) -> Verdict:
     """Return the verdict after generating with both sides: FAIL for a token that rounding does not explain.

@@ -18,7 +18,7 @@ from convert.graph.values import constant
 from convert.nearest import saving_hint
 from convert.parity.inputs.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.inputs.noted_integers import noted_integers
-from convert.parity.inputs.size_guards import broken_guards, evaluate, fit_sizes, size_said
+from convert.parity.inputs.size_guards import broken_guards, declared_size, evaluate, fit_sizes
 from convert.parity.inputs.special import ROWS, reaches_shapes, special_array
 from convert.parity.inputs.word_inputs import drawn_words
 from convert.request.given_arrays import with_pairs
@@ -204,7 +204,7 @@ def free_dims(model: ir.Model) -> dict[str, bool]:
 
 def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes together with the dims that depend on them, such as "2*height"."""
-    return {**sizes, **{name: size_said(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
+    return {**sizes, **{name: declared_size(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
 
 
 def possible_sizes(model: ir.Model, wanted: Mapping[str, int]) -> dict[str, int] | None:
@@ -343,7 +343,7 @@ def _known_limits(limits: Sequence[Limit], dims: Mapping[str, int]) -> list[int]
 
 def integer_bound(bound: Limit, dims: Mapping[str, int]) -> int:
     """Return a bound as an integer: itself, or the value of an expression of sizes."""
-    return bound if isinstance(bound, int) else size_said(bound, dims)
+    return bound if isinstance(bound, int) else declared_size(bound, dims)
 
 
 def implied_limits(value: ir.Value) -> list[Limit]:

@@ -69,7 +69,7 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
         raise ValueError(f"{text!r} cannot be evaluated: {error}") from None
 
 
-def size_said(text: str, sizes: Mapping[str, int]) -> int:
+def declared_size(text: str, sizes: Mapping[str, int]) -> int:
     """Evaluate a file's expression as `evaluate` does; raise `BadInput` if it has no value (`n // (n - 2)`)."""
     try:
         return evaluate(text, sizes)

@@ -12,7 +12,7 @@ from convert.errors import ConvertError, Unsupported
 from convert.graph.values import inverse_permutation
 from convert.outcome.notes import Note
 from convert.outcome.verdict import Finding, Verdict
-from convert.parity.compare.distribution import DRAWS, hold_draws
+from convert.parity.compare.distribution import SAMPLES, judge_distributions
 from convert.parity.compare.randomness import describe_repeats, random_outputs
 from convert.parity.evidence import outputs_of
 from convert.parity.inputs.cost import is_small
@@ -39,7 +39,7 @@ def unrepeatable_sides(
     return found
 
 
-def compare_draws(
+def compare_distributions(
     verdict: Verdict,
     source: Source,
     target: Source,
@@ -53,13 +53,13 @@ def compare_draws(
     if not is_small(graph, feed):
         text = "random outputs are not compared in distribution: that takes too many runs of this model"
         return verdict.after(Finding(notes=(Note(text, code="not-compared"),)))
-    found = _repeated_runs(source, target, graph, feed, DRAWS, options, method)
+    found = _repeated_runs(source, target, graph, feed, SAMPLES, options, method)
     ours, theirs = found["source"], found["target"]
     if isinstance(ours, ConvertError) or isinstance(theirs, ConvertError):
         return verdict
     back = {n: inverse_permutation(p) for n, p in boundary_permutations(graph, options.layout).items()}
     named = [transpose_arrays(method.ends.name_outputs(o), back) for o in theirs]
-    return hold_draws(verdict, graph, [kept_outputs(o, method.counterparts) for o in ours], named)
+    return judge_distributions(verdict, graph, [kept_outputs(o, method.counterparts) for o in ours], named)
 
 
 def _repeated_runs(

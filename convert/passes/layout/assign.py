@@ -139,7 +139,7 @@ def _add_transpose(problem: LayoutProblem, node: ir.Node, perm: tuple[int, ...],
     cost = transpose_price(value, len(perm), move, UNKNOWN_DIM)
     near = any(is_sensitive(use.node) for use in node.outputs[0].uses()) or is_sensitive(value.producer())
     if perm == moved == inverse_permutation(moved):  # rank 3: free if exactly one side is moved
-        problem.terms.append(Term(x, (y,), cost, existing=True, sensitive=near, opposed=True))
+        problem.terms.append(Term(x, (y,), cost, existing=True, sensitive=near, negated=True))
     elif perm in (moved, inverse_permutation(moved)):  # free from moved to as is, or from as is to moved
         before, after = (MOVED, AS_IS) if perm == moved else (AS_IS, MOVED)
         problem.terms.append(Term(before, (x,), cost, existing=True, sensitive=near))

@@ -31,7 +31,7 @@ class Term:
       next to it and can be fused
     - without sensitive operators, the solution that moves fewer variables
 
-    An `opposed` term ties two variables (never a fixed label) and is paid if both have the same label.
+    An `negated` term ties two variables (never a fixed label) and is paid if both have the same label.
     """
 
     source: int
@@ -39,7 +39,7 @@ class Term:
     price: int
     existing: bool = False
     sensitive: bool = False
-    opposed: bool = False
+    negated: bool = False
 
     @property
     def free(self) -> list[int]:
@@ -51,8 +51,8 @@ def minimum_cut(count: int, terms: Sequence[Term]) -> list[bool]:
     """Return the labels (True: moved) of `count` numbers, including the fixed ones, with the smallest sum of prices.
 
     The result is exact if the prices of each connected component, divided by their greatest common divisor, sum to less
-    than 2**28; otherwise they are rounded to that scale. An opposed term that closes a cycle with an odd number of
-    opposed terms cannot be part of a cut. It is replaced by its upper bound: the price if the source is as is, plus the
+    than 2**28; otherwise they are rounded to that scale. An negated term that closes a cycle with an odd number of
+    negated terms cannot be part of a cut. It is replaced by its upper bound: the price if the source is as is, plus the
     price if the target is moved.
     """
     flipped, component, terms = _orient(count, terms)
@@ -80,7 +80,7 @@ def minimum_cut(count: int, terms: Sequence[Term]) -> list[bool]:
 
 def labeling_cost(labels: Sequence[bool], terms: Sequence[Term]) -> int:
     """Return the sum of the prices that `labels` pays."""
-    return sum(t.price for t in terms if any((labels[t.source] == labels[x]) == t.opposed for x in t.targets))
+    return sum(t.price for t in terms if any((labels[t.source] == labels[x]) == t.negated for x in t.targets))
 
 
 def _term_ends(term: Term, flipped: Sequence[bool]) -> tuple[int, list[int]]:
@@ -132,9 +132,9 @@ def _flip_decision(group: Sequence[Term], flipped: Sequence[bool]) -> tuple[bool
 def _orient(count: int, terms: Sequence[Term]) -> tuple[list[bool], list[int], list[Term]]:
     """Return which variables to flip, the component of each variable, and the remaining terms.
 
-    Flipping turns opposed terms into ordinary ones.
+    Flipping turns negated terms into ordinary ones.
 
-    Uses a union-find whose links carry a parity: ordinary terms require equal orientation, opposed ones opposite.
+    Uses a union-find whose links carry a parity: ordinary terms require equal orientation, negated ones opposite.
     """
     parent = list(range(count))
     parity = [False] * count
@@ -150,17 +150,17 @@ def _orient(count: int, terms: Sequence[Term]) -> tuple[list[bool], list[int], l
             parent[y], parity[y] = x, odd
         return x, odd
 
-    def unite(x: int, y: int, opposed: bool) -> bool:
+    def unite(x: int, y: int, negated: bool) -> bool:
         (a, p), (b, q) = find(x), find(y)
         if a == b:
-            return (p != q) == opposed
-        parent[b], parity[b] = a, p ^ q ^ opposed
+            return (p != q) == negated
+        parent[b], parity[b] = a, p ^ q ^ negated
         return True
 
     even: list[Term] = []
-    for term in sorted(terms, key=lambda t: t.opposed):
+    for term in sorted(terms, key=lambda t: t.negated):
         free = term.free
-        united = [unite(free[0], x, term.opposed) for x in free[1:]]
+        united = [unite(free[0], x, term.negated) for x in free[1:]]
         if all(united) and free:
             even.append(term)
         elif free:

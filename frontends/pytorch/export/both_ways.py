@@ -17,7 +17,7 @@ from convert.errors import Unsupported
 from convert.graph import Dim, Graph, register_initializer
 from convert.graph.metadata import DIM_KEY, SIZE_CHECK_KEY
 from convert.graph.trainable import add_non_trainable, non_trainable
-from convert.graph.values import draws_numbers, known_dims, names_in_use, nodes_of
+from convert.graph.values import is_random_node, known_dims, names_in_use, nodes_of
 
 from .decisions import HOLDS, decision_of
 
@@ -287,7 +287,7 @@ def _node_key(node: ir.Node, same: dict[ir.Value, ir.Value]) -> tuple[Any, ...] 
 
 def is_comparable(node: ir.Node) -> bool:
     """Return whether equal-looking nodes compute the same: not random, and without subgraphs."""
-    return not draws_numbers(node) and not any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values())
+    return not is_random_node(node) and not any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values())
 
 
 def attributes_of(node: ir.Node) -> tuple[Any, ...]:

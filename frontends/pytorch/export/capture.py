@@ -200,9 +200,14 @@ def _constraint_counts(done: Capture) -> tuple[int, int]:
     program, call, bounded = done.program, done.call, 0
     for name, example in call.items():
         node = next((n for n in program.graph.nodes if n.op == "placeholder" and n.name == name), None)
-        for place, wish in example.wishes.items():
+        for place, dynamic_dim in example.dynamic_dims.items():
             dim = None if node is None else node.meta["val"].shape[place]
-            if wish.asked and wish.low is wish.high is None and dim is not None and not is_fixed(dim):
+            if (
+                dynamic_dim.asked
+                and dynamic_dim.low is dynamic_dim.high is None
+                and dim is not None
+                and not is_fixed(dim)
+            ):
                 known = program.range_constraints.get(dim.node.expr)
                 bounded += known is not None and (
                     finite_bound(known.upper) is not None or (finite_bound(known.lower) or 0) > 2
@@ -221,7 +226,7 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
     """Capture with the dims of `call` dynamic if the model allows it; a dim that it fixes is reported."""
     done = _export(module, call, report)
     fixed = _fixed_dims(done)
-    if any(call[name].wishes[place].required for name, place in fixed):
+    if any(call[name].dynamic_dims[place].required for name, place in fixed):
         raise Unsupported(
             "forward uses associative_scan along a dim that was to be dynamic: it is written out for one length",
             hint="give a number for that dim in --input, or use torch.scan",
@@ -235,7 +240,7 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
     for name, p in fixed:
         where = location_suffix(lines.get((name, p), ""))
         report.note(
-            f"the dim {call[name].wishes[p].name or p} of {name} is fixed at {kept[name].tensor.shape[p]}: "
+            f"the dim {call[name].dynamic_dims[p].name or p} of {name} is fixed at {kept[name].tensor.shape[p]}: "
             f"forward is written for one size{where}",
             code="fixed-dim",
         )
@@ -248,10 +253,13 @@ def _fixed_dims(done: Capture) -> list[Place]:
     return [
         (name, place)
         for name, example in done.call.items()
-        for place in example.wishes
+        for place in example.dynamic_dims
         if _is_fixed(program, name, place)
         or (mapped and _is_bounded(program, name, place))
-        or (not example.wishes[place].required and admitted_sizes(done, name, place) == [example.tensor.shape[place]])
+        or (
+            not example.dynamic_dims[place].required
+            and admitted_sizes(done, name, place) == [example.tensor.shape[place]]
+        )
     ]
 
 
@@ -273,7 +281,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
     shapes: dict[str, Any] = {}
     for name, example in call.items():
-        shapes[name] = {place: _dim_hint(wish) for place, wish in example.wishes.items()} or None
+        shapes[name] = {place: _dim_hint(dynamic_dim) for place, dynamic_dim in example.dynamic_dims.items()} or None
     dynamic = arranged_shapes(module, shapes)
     with (
         warnings.catch_warnings(),
@@ -353,15 +361,15 @@ def _export_repeats(
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
-def _dim_hint(wish: DynamicDim) -> Any:
+def _dim_hint(dynamic_dim: DynamicDim) -> Any:
     """Return a hint that the dim must be dynamic if the user requested that, and may be dynamic otherwise.
 
     Not a named `Dim`, which rejects guards that always hold but are not proved, such as h // 2 <= h.
     """
-    hint = Dim.DYNAMIC if wish.asked else Dim.AUTO
+    hint = Dim.DYNAMIC if dynamic_dim.asked else Dim.AUTO
     # Lengths of 0 and 1 are always special, so a lower bound of 2 is no real bound.
-    low = wish.low if wish.low is not None and wish.low > 2 else None
-    return hint if low is None and wish.high is None else hint(min=low, max=wish.high)
+    low = dynamic_dim.low if dynamic_dim.low is not None and dynamic_dim.low > 2 else None
+    return hint if low is None and dynamic_dim.high is None else hint(min=low, max=dynamic_dim.high)
 
 
 def _is_bounded(program: ExportedProgram, name: str, place: int) -> bool:

@@ -65,8 +65,8 @@ def count_admitted(done: Capture) -> int:
     counts = [
         len(admitted_sizes(done, name, place))
         for name, example in done.call.items()
-        for place, wish in example.wishes.items()
-        if wish.asked
+        for place, dynamic_dim in example.dynamic_dims.items()
+        if dynamic_dim.asked
     ]
     return min(counts, default=0)
 

@@ -75,7 +75,7 @@ def _inputs_hint(module: nn.Module, call: Call) -> str:
 def _layout_hint(module: nn.Module, call: Call) -> str:
     """Return a hint if the inputs were described with channels last."""
     dims = {
-        name: [e.wishes[i].name if i in e.wishes else size for i, size in enumerate(e.tensor.shape)]
+        name: [e.dynamic_dims[i].name if i in e.dynamic_dims else size for i, size in enumerate(e.tensor.shape)]
         for name, e in call.items()
     }
 
@@ -132,7 +132,7 @@ def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> E
         )
     if "torch._C.Generator" in str(error):  # up to PyTorch 2.12, which does not treat it as a constant
         return generator_refusal(at)
-    asked = [(n, p) for n, e in call.items() for p, w in e.wishes.items() if w.asked and (n, p) in lines]
+    asked = [(n, p) for n, e in call.items() for p, w in e.dynamic_dims.items() if w.asked and (n, p) in lines]
     if "specialized" in str(error) and asked:
         listed = "; ".join(f"{_dim_name(call, n, p)} of {n}{location_suffix(lines[n, p])}" for n, p in asked)
         return Unsupported(
@@ -178,8 +178,8 @@ def location_suffix(line: str) -> str:
 
 def _dim_name(call: Call, label: str, place: int) -> str:
     """Return the user's name of a dim that PyTorch calls L['x'].size()[2]."""
-    wish = call[label].wishes.get(place) if label in call else None
-    return wish.name if wish is not None and wish.name else f"{label}.shape[{place}]"
+    dynamic_dim = call[label].dynamic_dims.get(place) if label in call else None
+    return dynamic_dim.name if dynamic_dim is not None and dynamic_dim.name else f"{label}.shape[{place}]"
 
 
 def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -73,8 +73,8 @@ class _Trial:
         self.sizes: Sizes = {s: done.call[found[0][0]].tensor.shape[found[0][1]] for s, found in places.items()}
         self.bounds: dict[str, Sequence[int | None]] = {}
         for symbol, found in places.items():
-            wishes = [w for name, place in found if (w := done.call[name].wishes.get(place)) is not None]
-            lows, highs = [w.low for w in wishes if w.low], [w.high for w in wishes if w.high]
+            dynamic_dims = [w for name, place in found if (w := done.call[name].dynamic_dims.get(place)) is not None]
+            lows, highs = [w.low for w in dynamic_dims if w.low], [w.high for w in dynamic_dims if w.high]
             self.bounds[str(symbol)] = [max(lows, default=1), min(highs, default=None)]
         self.agreed: dict[tuple[int, ...], bool | None] = {}
 

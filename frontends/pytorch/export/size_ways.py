@@ -99,9 +99,9 @@ class _SizeWays:
         self.bounds: _Bounds = {}
         self.sizes: dict[str, int] = {}
         for (label, place), name in self.names.items():
-            example, wish = base.call[label], base.call[label].wishes[place]
+            example, dynamic_dim = base.call[label], base.call[label].dynamic_dims[place]
             self.sizes[name] = example.tensor.shape[place]
-            self.bounds[name] = [wish.low or 1, wish.high]
+            self.bounds[name] = [dynamic_dim.low or 1, dynamic_dim.high]
         # Requirements of operators are no decisions: the converted model's operators have the same ones.
         self.given = frozenset() if ties_inputs(base.branches) else frozenset(self._facts(base))
         self.ways = self.tries = 1
@@ -321,7 +321,7 @@ def _names_of_places(base: Capture, wanted: Mapping[Place, str]) -> dict[Place, 
     for label, fake in _input_shapes(base):
         for place, dim in enumerate(fake.shape):
             asked = wanted.get((label, place))
-            if is_fixed(dim) or place not in base.call[label].wishes or (asked and not asked.isidentifier()):
+            if is_fixed(dim) or place not in base.call[label].dynamic_dims or (asked and not asked.isidentifier()):
                 continue
             name = str(dims.of(dim))
             is_own = name not in found.values() and name.isidentifier()

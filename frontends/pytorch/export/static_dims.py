@@ -26,14 +26,16 @@ def fixed_example(example: Example, places: Collection[int]) -> Example:
     """Return the example with the dims at `places` static, each at the length that it should then have."""
     tensor = example.tensor
     for place in places:
-        fixed = example.wishes[place].fixed if place in example.wishes else None
+        fixed = example.dynamic_dims[place].fixed if place in example.dynamic_dims else None
         tensor = tensor if fixed is None else tensor.narrow(place, 0, fixed)
-    return replace(example, tensor=tensor, wishes={p: w for p, w in example.wishes.items() if p not in places})
+    return replace(
+        example, tensor=tensor, dynamic_dims={p: w for p, w in example.dynamic_dims.items() if p not in places}
+    )
 
 
 def with_static_dims(call: Call, static: Collection[Place]) -> Call:
     """Return the call with the dims `static`, which the user did not ask to be dynamic, made static."""
-    return {name: fixed_example(e, [p for p in e.wishes if (name, p) in static]) for name, e in call.items()}
+    return {name: fixed_example(e, [p for p in e.dynamic_dims if (name, p) in static]) for name, e in call.items()}
 
 
 def read_with_static_dims(
@@ -62,7 +64,7 @@ def read_with_static_dims(
     for name, place in chosen:
         example = call[name]
         size = fixed_example(example, [place]).tensor.shape[place]
-        label = example.wishes[place].name or place
+        label = example.dynamic_dims[place].name or place
         report.note(
             f"the dim {label} of {name} is fixed at {size}: a dynamic one does not convert ({_why(error)})",
             code="fixed-dim",
@@ -85,8 +87,8 @@ def _free_groups(call: Call) -> list[list[Place]]:
     """Return the dims that may become static, grouped by input, with the first dim (the batch) separate."""
     groups: dict[tuple[str, bool], list[Place]] = {}
     for name, example in call.items():
-        for place, wish in example.wishes.items():
-            if not wish.required:
+        for place, dynamic_dim in example.dynamic_dims.items():
+            if not dynamic_dim.required:
                 groups.setdefault((name, place == 0), []).append((name, place))
     # A vector of one element is the least likely to have one element per row.
     return sorted(groups.values(), key=lambda group: call[group[0][0]].tensor.dim() > 1)

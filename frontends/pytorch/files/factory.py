@@ -201,9 +201,10 @@ def _note_choice(places: Sequence[str], place: str, match: Match, report: Report
 
     Raises `BadInput` if the weights occur twice, under prefixes that do not show which ones are wanted.
     """
-    if match.rivals and match.prefix not in USUAL:
+    if match.other_prefixes and match.prefix not in USUAL:
         raise BadInput(
-            f"the weights fit under {len(match.rivals) + 1} prefixes: {', '.join((match.prefix, *match.rivals))}",
+            f"the weights fit under {len(match.other_prefixes) + 1} prefixes: "
+            + ", ".join((match.prefix, *match.other_prefixes)),
             hint="save those that are meant alone: torch.save(network.state_dict(), path)",
         )
     others = [p for p in places if p != place]
@@ -222,8 +223,8 @@ def _note_choice(places: Sequence[str], place: str, match: Match, report: Report
         )
     if match.added:
         report.note(f"the prefix {match.added!r} was put before the names of the weights", code="weights-prefix")
-    if match.rivals:
-        report.note(f"the weights under {', '.join(match.rivals)} would fit too", code="chosen-part")
+    if match.other_prefixes:
+        report.note(f"the weights under {', '.join(match.other_prefixes)} would fit too", code="chosen-part")
     if match.beside:
         shown = ", ".join(match.beside[:4]) + (" …" if len(match.beside) > 4 else "")
         report.note(f"{len(match.beside)} tensors beside the weights were left: {shown}", code="unused-weights")

@@ -29,7 +29,7 @@ class Match:
     unexpected: tuple[str, ...] = ()
     beside: tuple[str, ...] = field(default=())
     """Names outside the prefix of the module: a loss, a metric, another network."""
-    rivals: tuple[str, ...] = ()
+    other_prefixes: tuple[str, ...] = ()
     """Other prefixes under which the whole module occurs."""
 
     @property
@@ -62,7 +62,7 @@ def match_names(module: nn.Module, names: Iterable[str]) -> Match:
                 found.added,
                 tuple(sorted(inserted - kept)),
                 beside=tuple(short[n] for n in found.beside),
-                rivals=found.rivals,
+                other_prefixes=found.other_prefixes,
             )
     return plain
 
@@ -109,7 +109,7 @@ def _match_by_prefix(own: list[str], needed: set[str], names: list[str]) -> Matc
         # Names left over without a prefix, or under the module's prefix, were intended for the module.
         if inside:
             return None
-        return Match(taken, prefix, beside=tuple(left), rivals=tuple(order[1:]))
+        return Match(taken, prefix, beside=tuple(left), other_prefixes=tuple(order[1:]))
     for added in (o.removesuffix(names[0]) for o in own if o.endswith(f".{names[0]}")):
         if all(added + n in own for n in names) and all(o.startswith(added) for o in needed):
             return Match({added + n: n for n in names}, added=added)

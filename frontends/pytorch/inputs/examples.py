@@ -44,7 +44,7 @@ class Example:
     """One input: a tensor to capture with and the dims that should be dynamic."""
 
     tensor: torch.Tensor
-    wishes: dict[int, DynamicDim] = field(default_factory=dict)
+    dynamic_dims: dict[int, DynamicDim] = field(default_factory=dict)
 
 
 Call = dict[str, Example]
@@ -150,7 +150,7 @@ def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iter
         tensor = example_tensor(_distinct_shape(guess), dtype)
         free = {p: label for p, label in guess.made_up.items() if takes_length(module, {name: tensor}, name, p)}
         taken = replace(guess, dynamic={**guess.dynamic, **free})
-        wishes = {
+        dynamic_dims = {
             place: DynamicDim(label, fixed=None if place or guess.dynamic.get(0) is None else 1)
             for place, label in taken.dynamic.items()
         }
@@ -161,7 +161,7 @@ def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iter
                 f"; its dim {place} is fixed at {guess.shape[place]}, because forward does not run at "
                 f"{2 * guess.shape[place]}: --input {name}:{other} with a number for N sets another length"
             )
-        yield {name: Example(tensor, wishes)}, remark
+        yield {name: Example(tensor, dynamic_dims)}, remark
 
 
 def _distinct_shape(guess: Guess) -> list[int]:
@@ -200,24 +200,24 @@ def _batched_call(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> Cal
     lists = {t.shape[p] for n, t in tensors.items() if (p := lists_at[n]) is not None and n not in texts} - {0, 1}
     call = {}
     for name, tensor in tensors.items():
-        wishes: dict[int, DynamicDim] = {}
+        dynamic_dims: dict[int, DynamicDim] = {}
         place = lists_at[name]
         # A vector of one integer is a length or a label of the only row; a vector of one float may also be a factor for
         # all rows.
         rows = tensor.dim() > 1 or not (tensor.is_floating_point() or tensor.is_complex())
         if tensor.dim() > 0 and tensor.shape[0] == length and (length > 1 or (alone and rows)):
-            wishes = {0: DynamicDim("batch", fixed=length)}
+            dynamic_dims = {0: DynamicDim("batch", fixed=length)}
             if name in texts and tensor.shape[1] > 1:
-                wishes[1] = DynamicDim(None, fixed=tensor.shape[1])
+                dynamic_dims[1] = DynamicDim(None, fixed=tensor.shape[1])
             if length == 1:
                 tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))
         elif length > 1 and length in tensor.shape[1:]:
-            wishes = {tuple(tensor.shape).index(length): DynamicDim(None, fixed=length)}
+            dynamic_dims = {tuple(tensor.shape).index(length): DynamicDim(None, fixed=length)}
         elif place is not None and tensor.shape[place] > 1:
-            wishes = {place: DynamicDim(None, fixed=tensor.shape[place])}
+            dynamic_dims = {place: DynamicDim(None, fixed=tensor.shape[place])}
         elif tensor.dim() > 0 and tensor.shape[0] in lists:
-            wishes = {0: DynamicDim(None, fixed=tensor.shape[0])}
-        call[name] = Example(tensor, wishes)
+            dynamic_dims = {0: DynamicDim(None, fixed=tensor.shape[0])}
+        call[name] = Example(tensor, dynamic_dims)
     return call
 
 
@@ -247,10 +247,10 @@ def note_fixed_dims(call: Call, options: Options, report: Report) -> None:
     described = {names[i] if s.name is None else s.name for i, s in enumerate(options.inputs) if s.shape is not None}
     for name in names:
         tensor = call[name].tensor
-        if name not in given or name in described or tensor.dim() == 0 or 0 in call[name].wishes:
+        if name not in given or name in described or tensor.dim() == 0 or 0 in call[name].dynamic_dims:
             continue
-        if call[name].wishes:
-            why = f"it is taken to be a list along its dim {next(iter(call[name].wishes))}"
+        if call[name].dynamic_dims:
+            why = f"it is taken to be a list along its dim {next(iter(call[name].dynamic_dims))}"
         elif tensor.shape[0] == 1:
             why = "a length of 1 is built in; an example that is longer, or --input, makes it dynamic"
         else:
@@ -262,7 +262,7 @@ def _described_calls(
     names: Sequence[str], specs: Mapping[str, InputSpec], arrays: Mapping[str, torch.Tensor]
 ) -> Iterator[tuple[Call, str | None]]:
     """Yield calls for the specs: one if sizes are given or there are arrays, several attempts for open sizes."""
-    wishes = {
+    dynamic_dims = {
         n: {
             i: DynamicDim(d.name, d.low, d.high, True, assumed=s.assumed and n in arrays)
             for i, d in enumerate(s.shape or ())
@@ -274,14 +274,14 @@ def _described_calls(
         shape = specs[name].shape if name in specs else None
         if shape is not None and len(shape) != array.dim():
             raise UsageError(f"the example for {name} has {array.dim()} dims, its description {len(shape)}")
-    tries = len(_OTHERS) if any(wishes.get(n) for n in names if n not in arrays) else 1
+    tries = len(_OTHERS) if any(dynamic_dims.get(n) for n in names if n not in arrays) else 1
     for turn in range(tries):
         sizes: dict[str, int] = {}
         made = dict(arrays)
         for name in sorted(names, key=lambda n: n in specs and _has_sum(specs[n])):
             if name not in made:
                 made[name] = _tensor_from_spec(specs[name], turn, sizes)
-        call = {name: Example(made[name], wishes.get(name, {})) for name in names}
+        call = {name: Example(made[name], dynamic_dims.get(name, {})) for name in names}
         yield _without_ones(call), "" if tries > 1 and turn < tries - 1 else None
 
 
@@ -310,15 +310,15 @@ def _without_ones(call: Call) -> Call:
     made = {}
     for name, example in call.items():
         tensor = example.tensor
-        for place, wish in example.wishes.items():
-            if tensor.shape[place] != 1 or wish.high == 1:
+        for place, dynamic_dim in example.dynamic_dims.items():
+            if tensor.shape[place] != 1 or dynamic_dim.high == 1:
                 continue
-            key = wish.name or f"{name}.{place}"
+            key = dynamic_dim.name or f"{name}.{place}"
             length = lengths.setdefault(key, BATCH + len(lengths))
-            length = length if wish.high is None else min(length, wish.high)
+            length = length if dynamic_dim.high is None else min(length, dynamic_dim.high)
             tensor = tensor.repeat(*[length if i == place else 1 for i in range(tensor.dim())])
-        wishes = {p: replace(w, fixed=example.tensor.shape[p]) for p, w in example.wishes.items()}
-        made[name] = replace(example, tensor=tensor, wishes=wishes)
+        dynamic_dims = {p: replace(w, fixed=example.tensor.shape[p]) for p, w in example.dynamic_dims.items()}
+        made[name] = replace(example, tensor=tensor, dynamic_dims=dynamic_dims)
     return made
 
 
@@ -354,11 +354,11 @@ def lengthened_call(call: Call, every: bool = False) -> Call | None:
     every: also those that are dynamic without the user's request.
     """
 
-    def is_short(example: Example, place: int, wish: DynamicDim) -> bool:
-        return (wish.asked or every) and example.tensor.shape[place] == BATCH
+    def is_short(example: Example, place: int, dynamic_dim: DynamicDim) -> bool:
+        return (dynamic_dim.asked or every) and example.tensor.shape[place] == BATCH
 
-    wishes = [w for e in call.values() for i, w in e.wishes.items() if is_short(e, i, w)]
-    if not wishes or any((w.high or _LONGER) < _LONGER for w in wishes):
+    dynamic_dims = [w for e in call.values() for i, w in e.dynamic_dims.items() if is_short(e, i, w)]
+    if not dynamic_dims or any((w.high or _LONGER) < _LONGER for w in dynamic_dims):
         return None
     return _with_sizes(call, lambda name, *dim: _LONGER if is_short(*dim) else None)
 
@@ -372,17 +372,19 @@ def long_call(call: Call) -> Call | None:
 
     Strided layers reduce a short one to length 1, which torch.export fixes. Dims of one name keep a common length.
     """
-    wishes = [(e.tensor.shape[i], w) for e in call.values() for i, w in e.wishes.items() if w.asked]
-    if not wishes or any(w.high is not None and w.high < _long(size) for size, w in wishes):
+    dynamic_dims = [(e.tensor.shape[i], w) for e in call.values() for i, w in e.dynamic_dims.items() if w.asked]
+    if not dynamic_dims or any(w.high is not None and w.high < _long(size) for size, w in dynamic_dims):
         return None
-    return _with_sizes(call, lambda name, e, place, wish: _long(e.tensor.shape[place]) if wish.asked else None)
+    return _with_sizes(
+        call, lambda name, e, place, dynamic_dim: _long(e.tensor.shape[place]) if dynamic_dim.asked else None
+    )
 
 
 def resized_call(call: Call, sizes: Mapping[tuple[str, int], int], fixed: Collection[tuple[str, int]]) -> Call:
     """Return the same call with dims of these sizes, by input and position; those at `fixed` become static."""
-    made = _with_sizes(call, lambda name, example, place, wish: sizes.get((name, place)))
+    made = _with_sizes(call, lambda name, example, place, dynamic_dim: sizes.get((name, place)))
     return {
-        name: replace(e, wishes={p: w for p, w in e.wishes.items() if (name, p) not in fixed})
+        name: replace(e, dynamic_dims={p: w for p, w in e.dynamic_dims.items() if (name, p) not in fixed})
         for name, e in made.items()
     }
 
@@ -393,14 +395,14 @@ def _with_sizes(call: Call, size_of: Callable[[str, Example, int, DynamicDim], i
     A dim named as a sum of others (`past+new`) gets the sum of the new sizes.
     """
     made, lengths = dict(call), dict[str, int]()
-    dims = [(n, e, place, wish) for n, e in call.items() for place, wish in e.wishes.items()]
+    dims = [(n, e, place, dynamic_dim) for n, e in call.items() for place, dynamic_dim in e.dynamic_dims.items()]
     shapes = {name: list(example.tensor.shape) for name, example in call.items()}
-    for name, example, place, wish in sorted(dims, key=lambda dim: _is_sum(dim[3].name)):
-        if _is_sum(wish.name):
-            shapes[name][place] = _sum(str(wish.name), lengths, f"the dim {wish.name} of {name}")
+    for name, example, place, dynamic_dim in sorted(dims, key=lambda dim: _is_sum(dim[3].name)):
+        if _is_sum(dynamic_dim.name):
+            shapes[name][place] = _sum(str(dynamic_dim.name), lengths, f"the dim {dynamic_dim.name} of {name}")
         else:
-            shapes[name][place] = size_of(name, example, place, wish) or shapes[name][place]
-            lengths[wish.name or ""] = shapes[name][place]
+            shapes[name][place] = size_of(name, example, place, dynamic_dim) or shapes[name][place]
+            lengths[dynamic_dim.name or ""] = shapes[name][place]
     for name, shape in shapes.items():
         if shape != list(call[name].tensor.shape):
             made[name] = replace(call[name], tensor=example_tensor(shape, call[name].tensor.dtype))

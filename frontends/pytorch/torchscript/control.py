@@ -43,7 +43,7 @@ class Branch:
     body: Graph
     results: list[Tree]
     writes: dict[Mutable, Tree]
-    spoilt: list[Mutable]
+    invalidated: list[Mutable]
 
 
 def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
@@ -91,8 +91,8 @@ def run_one_of(walk: Walk, place: Number, ways: list[Way], at: Location, first: 
 def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Mutable]]:
     """Return what was written in the current scope: the objects of known content, and those of uncertain content."""
     written = walk.memory.written(start)
-    spoilt = [t for t in written if is_lost(t)]
-    return [t for t in written if t not in spoilt], spoilt
+    invalidated = [t for t in written if is_lost(t)]
+    return [t for t in written if t not in invalidated], invalidated
 
 
 def _run_branch(walk: Walk, way: Way) -> Branch | None:
@@ -102,8 +102,8 @@ def _run_branch(walk: Walk, way: Way) -> Branch | None:
         walk.g = body
         try:
             results = [snapshot(walk, r) for r in way()]
-            written, spoilt = writes_since(walk, start)
-            return Branch(body, results, {thing: snapshot(walk, thing) for thing in written}, spoilt)
+            written, invalidated = writes_since(walk, start)
+            return Branch(body, results, {thing: snapshot(walk, thing) for thing in written}, invalidated)
         except ProgramError:
             discard_graph(body)
             return None
@@ -116,7 +116,7 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
 
     Returns the results.
     """
-    written, spoilt = _merge_writes(sides)
+    written, invalidated = _merge_writes(sides)
     before = {thing: snapshot(walk, thing) for thing in written}
     kept = [{t: side.writes.get(t, before[t]) for t in written} for side in sides]
     ends = [[complete_snapshot(walk, a[t], b[t]) for t in written] for a, b in (kept, kept[::-1])]
@@ -145,7 +145,7 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
         # If both branches return one tensor under two names, the result is one tensor as well.
         return made.setdefault((id(a.thing), id(b.thing)), value)
 
-    for tensor in spoilt:
+    for tensor in invalidated:
         mark_stale(walk.memory, tensor, str(at))
     joined: Joined = {}
     values = [
@@ -163,16 +163,16 @@ def _merge_writes(sides: list[Branch]) -> tuple[list[Mutable], list[Mutable]]:
     A view that can be recomputed follows from its base: a side that did not write to the view may have changed its
     base.
     """
-    spoilt = list(dict.fromkeys([*sides[0].spoilt, *sides[1].spoilt]))
-    written = [t for t in dict.fromkeys([*sides[0].writes, *sides[1].writes]) if t not in spoilt]
+    invalidated = list(dict.fromkeys([*sides[0].invalidated, *sides[1].invalidated]))
+    written = [t for t in dict.fromkeys([*sides[0].writes, *sides[1].writes]) if t not in invalidated]
     kept: list[Mutable] = []
     for thing in written:
         view = thing.view if isinstance(thing, Tensor) else None
-        if view is None or not any(base in written or base in spoilt for base in view.bases):
+        if view is None or not any(base in written or base in invalidated for base in view.bases):
             kept.append(thing)
-        elif isinstance(thing, Tensor) and (view.replay is None or view.bases[0] in spoilt):
-            spoilt.append(thing)
-    return kept, spoilt
+        elif isinstance(thing, Tensor) and (view.replay is None or view.bases[0] in invalidated):
+            invalidated.append(thing)
+    return kept, invalidated
 
 
 def _if_node(

@@ -44,8 +44,8 @@ class Loop:
     `initial`.
 
     The first `count` items of `initial` are the variables that the loop carries; the others are the states of the
-    objects in `written`, to which its steps write. `spoilt` holds tensors of uncertain content after a step, `results`
-    the results of the last tried step, `listed` the paths of tensors that a step may have put into a sequence.
+    objects in `written`, to which its steps write. `invalidated` holds tensors of uncertain content after a step,
+    `results` the results of the last tried step, `listed` the paths of tensors that a step may have put into a sequence.
     """
 
     block: Any
@@ -53,7 +53,7 @@ class Loop:
     count: int
     initial: list[Tree] = field(default_factory=list)
     written: list[Mutable] = field(default_factory=list)
-    spoilt: list[Mutable] = field(default_factory=list)
+    invalidated: list[Mutable] = field(default_factory=list)
     varying: dict[Path, Slot] = field(default_factory=dict)
     results: list[Tree] = field(default_factory=list)
     listed: set[Path] = field(default_factory=set)
@@ -152,14 +152,14 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
                 raise Unsupported(f"every step of this loop raises an exception: {error}").with_location(
                     loop.at
                 ) from None
-            more, spoilt = writes_since(walk, start)
+            more, invalidated = writes_since(walk, start)
             if has_unknown([condition, *results, *more]):
                 loop.written += [t for t in more if t not in loop.written]
                 return UNKNOWN
             missing = [t for t in more if t not in loop.written]
-            worse = [t for t in spoilt if t not in loop.spoilt]
+            worse = [t for t in invalidated if t not in loop.invalidated]
             loop.results = [snapshot(walk, v) for v in results]
-            final = _compare_steps(walk, loop, loop.results, spoilt)
+            final = _compare_steps(walk, loop, loop.results, invalidated)
             listed = {p for p, slot in (final or {}).items() if isinstance(slot.thing, Tensor) and slot.thing.listed}
             if not listed <= loop.listed:
                 loop.listed |= listed
@@ -168,8 +168,8 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
             if final is not None and changed:
                 _refuse_aliases(loop, final)
             # paths contain positions in this list, so nothing is removed from it
-            loop.written += [t for t in missing if t not in spoilt]
-            loop.spoilt += worse
+            loop.written += [t for t in missing if t not in invalidated]
+            loop.invalidated += worse
             if final is None or missing or worse:
                 return None
             kept = True
@@ -188,10 +188,10 @@ def _value_at(walk: Walk, loop: Loop, path: Path, value: ir.Value, *last: Any) -
 
 def _begin_step(walk: Walk, loop: Loop, given: dict[Path, Any]) -> None:
     """Give the objects to which the steps write the state that they have when a step begins."""
-    for tensor in loop.spoilt:
+    for tensor in loop.invalidated:
         mark_stale(walk.memory, tensor, str(loop.at))
     for i, thing in enumerate(loop.written, loop.count):
-        if thing not in loop.spoilt:
+        if thing not in loop.invalidated:
             restore_state(walk, thing, _build_initial(walk, loop, i, given), effect=False)
 
 
@@ -199,7 +199,7 @@ def _build_initial(walk: Walk, loop: Loop, i: int, given: dict[Path, Any]) -> An
     return build_value(walk, loop.initial[i], given, (i,), own=i >= loop.count)
 
 
-def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Mutable]) -> dict[Path, Slot] | None:
+def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], invalidated: list[Mutable]) -> dict[Path, Slot] | None:
     """Return the last value of each varying slot; None if `loop.varying` had to be widened."""
     final: dict[Path, Slot] = {}
     fits = True
@@ -218,7 +218,7 @@ def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Mut
         for i, tree in enumerate(loop.initial):
             if i < loop.count:
                 merge_snapshots(walk, tree, results[i], compare, (i,))
-            elif loop.written[i - loop.count] not in spoilt:
+            elif loop.written[i - loop.count] not in invalidated:
                 merge_snapshots(walk, tree, snapshot(walk, loop.written[i - loop.count]), compare, (i,), own=True)
     except Unsupported as error:
         raise error.with_location(loop.at) from None
@@ -254,12 +254,12 @@ def _finish_loop(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any)
             made = walk.g.node("Loop", [trips, goes_on, *firsts], {"body": step.body}, outputs=len(order))
     else:
         discard_graph(step.body)
-    for tensor in loop.spoilt:
+    for tensor in loop.invalidated:
         mark_stale(walk.memory, tensor, str(loop.at))
     outputs = dict(zip(order, [made] if len(order) == 1 else made, strict=True))
     given = {path: _value_at(walk, loop, path, value, step.final[path].thing) for path, value in outputs.items()}
     values = [_build_initial(walk, loop, i, given) for i in range(len(loop.initial))]
     for thing, value in zip(loop.written, values[loop.count :], strict=True):
-        if thing not in loop.spoilt:
+        if thing not in loop.invalidated:
             restore_state(walk, thing, value)
     return values[: loop.count]

@@ -189,7 +189,7 @@ def restored_keys(meta: Any, graph: FunctionBody, functions: Mapping[str, Any]) 
     else:
         restore = FunctionBody("restore", graph.nodes, [], [Ref(operation)])
         outside = {}
-        nodes = [*restore.live, *restore.bystanders]
+        nodes = [*restore.live, *restore.control_dependencies]
     keys = {}
     for node in nodes:
         if node.op in _ASSIGNMENTS and len(node.inputs) >= 2:

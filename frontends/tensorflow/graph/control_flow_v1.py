@@ -36,8 +36,8 @@ def structure_control_flow(body: FunctionBody, functions: MutableMapping[str, Fu
     if not {n.op for n in body.live} & {*_ENTER, *_EXIT, *_MERGE, *_SWITCH, _CASE}:
         return body
     # Check now nodes that only control edges reach; later these are removed, with the nodes that they wait for.
-    refuse_unsafe((n.op, n.location) for n in body.bystanders)
-    refuse_state_changes(body.bystanders)
+    refuse_unsafe((n.op, n.location) for n in body.control_dependencies)
+    refuse_state_changes(body.control_dependencies)
     nodes = body.nodes | {_RESULTS: Node(_RESULTS, "NoOp", body.results, [], {})}
     while True:
         live = FunctionBody(body.name, nodes, body.arguments, [Ref(_RESULTS)]).live

@@ -65,7 +65,7 @@ class FunctionBody:
         return list(self._reach(r.node for r in self.results))
 
     @cached_property
-    def bystanders(self) -> list[Node]:
+    def control_dependencies(self) -> list[Node]:
         """Return the nodes that run in addition: those that control edges require."""
         live = {n.name for n in self.live}
         first = [name for n in self.live for name in n.controls] + self.effects
@@ -82,7 +82,7 @@ class FunctionBody:
         return [n for n in self._topological_order(effects, controls=True) if n.name in needed]
 
     def unordered(self, one: str, other: str) -> bool:
-        """Return whether neither of two nodes of `live` and `bystanders` depends on the other, directly or not."""
+        """Return whether neither of two nodes of `live` and `control_dependencies` depends on the other."""
         return not (self._predecessor_bits[one] & self._bit[other] or self._predecessor_bits[other] & self._bit[one])
 
     @cached_property
@@ -93,7 +93,7 @@ class FunctionBody:
     def _predecessor_bits(self) -> dict[str, int]:
         """The nodes that each node waits for, as bit masks."""
         found = dict.fromkeys(self.arguments, 0)
-        for node in self._topological_order([n.name for n in self.bystanders], controls=True):
+        for node in self._topological_order([n.name for n in self.control_dependencies], controls=True):
             found[node.name] = 0
             for name in [r.node for r in node.inputs] + node.controls:
                 found[node.name] |= found[name] | self._bit.get(name, 0)

@@ -95,7 +95,7 @@ def filled_tables(
         if node.op in (*FILLING, *_FROM_FILES):
             _fill_table(tables, scope, node, buffer, assets)
     started = FunctionBody(graph.name, graph.nodes, [], [], [name for name in first if name in graph.nodes])
-    calls = [n for n in started.bystanders if n.op in _CALLS and n.attr["f"].func.name in functions]
+    calls = [n for n in started.control_dependencies if n.op in _CALLS and n.attr["f"].func.name in functions]
     for inner, node in (found for call in calls for found in _filling_nodes(scope, call, functions, 0)):
         _fill_table(tables, inner, node, buffer, assets)
     return tables

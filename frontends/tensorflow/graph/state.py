@@ -49,7 +49,7 @@ class StateAnalysis:
         Raises `Unsupported` for a change of an unknown variable, or in an undefined order.
         """
         uses: dict[int, list[tuple[Node, bool]]] = {}
-        for node in (*body.live, *body.bystanders):
+        for node in (*body.live, *body.control_dependencies):
             variables = [self._handle_variable(body, arguments, ref) for ref in node.inputs]
             if node.op in CHANGES:
                 if not variables or variables[0] is None:

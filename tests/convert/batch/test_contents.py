@@ -47,7 +47,7 @@ class Conversions:
         self.done: list[str] = []
         self.midst: dict[str, Change] = {}
 
-    def convert(self, task: Task, output: Path, stop: threading.Event | None, nursery: str) -> TaskResult:
+    def convert(self, task: Task, output: Path, stop: threading.Event | None, fork_address: str) -> TaskResult:
         self.done.append(task.name)
         self.midst.pop(task.name, lambda: None)()
         try:

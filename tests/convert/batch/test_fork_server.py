@@ -127,7 +127,7 @@ from pathlib import Path
 from convert.processes import fork_client
 
 address, own, how = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-fork_client.hold_confined(address, own, [])
+fork_client.keep_confined_connection(address, own, [])
 holder = fork_client._connections[address]
 holder.settimeout(2)
 kept = []
@@ -221,7 +221,7 @@ def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypat
         tasks, 2, lambda task: None, lambda task, end: endings.update({task.name: end.outcome}), warm=True
     )
     assert endings == dict.fromkeys("0123", "converted")
-    assert taken == {"0": "nursery.0", "1": "nursery.1", "2": "nursery.0", "3": "nursery.1"}
+    assert taken == {"0": "forks.0", "1": "forks.1", "2": "forks.0", "3": "forks.1"}
     assert not [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(f"{os.getpid():010d}-")]
 
 

@@ -33,7 +33,7 @@ class Workers:
         self.endings, self.asked = endings, []
         monkeypatch.setattr(local_engine, "run", self._run)
 
-    def _run(self, task: Task, stop: threading.Event | None, nursery: str) -> TaskResult:
+    def _run(self, task: Task, stop: threading.Event | None, fork_address: str) -> TaskResult:
         self.asked.append((task.name, task.memory))
         outcome = self.endings.get(task.name, ["converted"]).pop(0)
         if outcome != "converted":

@@ -9,7 +9,7 @@ import pytest
 
 from convert import activity
 from convert.cli import progress
-from convert.processes.done import progress_of_child, tell_parent
+from convert.processes.done import progress_of_child, report_to_parent
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_child_tells_its_parent(tmp_path: Path) -> None:
     """A compromised child can make the parent neither wait nor read a file elsewhere."""
     assert progress_of_child(tmp_path) == ""
     heard = list(activity._listeners)
-    tell_parent(tmp_path)
+    report_to_parent(tmp_path)
     try:
         activity.advance(3, 32)
     finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from convert.files import scratch
-from convert.files.scratch import HeldFolder, remove_tree, scratch_folder, sweep_scratch
+from convert.files.scratch import LockedFolder, remove_tree, scratch_folder, sweep_scratch
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def test_a_folder_goes_with_its_user(tmp_path: Path) -> None:
     with scratch_folder() as folder:
         assert folder.parent == tmp_path
         (folder / "big").write_text("x")
-    kept = HeldFolder()
+    kept = LockedFolder()
     (kept.path / "big").write_text("x")
     del kept
     assert names(tmp_path) == []
@@ -35,7 +35,7 @@ def killed(tmp_path: Path) -> Path:
     """Return the folder that a process leaves behind when it is killed during its work."""
     pid = os.fork()
     if not pid:
-        folder = HeldFolder()
+        folder = LockedFolder()
         (folder.path / "big").write_text("x")
         os._exit(9)
     os.waitpid(pid, 0)

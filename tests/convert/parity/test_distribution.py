@@ -10,7 +10,12 @@ import pytest
 
 from convert.graph import Graph
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
-from convert.parity.compare.distribution import DRAWS, distribution_difference, hold_draws, redraws
+from convert.parity.compare.distribution import (
+    SAMPLES,
+    distribution_difference,
+    judge_distributions,
+    varies_between_runs,
+)
 
 SIGNAL = np.random.default_rng(0).standard_normal((4, 100))
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -32,7 +37,7 @@ DISTRIBUTIONS: dict[str, Draw] = {
 
 def drawn(draw: Draw, seed: int) -> list[np.ndarray]:
     generator = np.random.default_rng(seed)
-    return [draw(generator) for _ in range(DRAWS)]
+    return [draw(generator) for _ in range(SAMPLES)]
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -40,7 +45,7 @@ def test_sides_that_draw_alike_are_not_called_different(name: str) -> None:
     draw = DISTRIBUTIONS[name]
     for seed in range(8):
         assert distribution_difference(drawn(draw, seed), drawn(draw, 100 + seed)) == ""
-    assert redraws(drawn(draw, 0)) or name in ("rare", "once in many runs")
+    assert varies_between_runs(drawn(draw, 0)) or name in ("rare", "once in many runs")
 
 
 CHANGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -75,7 +80,7 @@ def test_more_noise_of_one_element_is_seen() -> None:
 @pytest.mark.parametrize(("ours", "theirs", "share"), [(3, 5, 4 / 3), (5, 3, 4 / 5), (13, 12, 5 / 13)])
 def test_how_far_apart_two_spreads_are(ours: int, theirs: int, share: float) -> None:
     """The distance is the root of the difference of their squares, relative to the output's size."""
-    signs = np.where(np.arange(DRAWS) % 2, 1.0, -1.0)
+    signs = np.where(np.arange(SAMPLES) % 2, 1.0, -1.0)
     sides = ([np.full(7, number * sign) for sign in signs] for number in (ours, theirs))
     assert distribution_difference(*sides) == f"the spread of 256 draws differs, by {share:.1e} of the output's size"
 
@@ -86,9 +91,9 @@ def test_rounding_that_goes_one_way_is_no_difference() -> None:
 
 
 def test_what_is_the_same_each_time_does_not_redraw() -> None:
-    assert not redraws([SIGNAL] * DRAWS)
-    assert not redraws([np.full(3, np.nan)] * 3)
-    assert not redraws([SIGNAL, SIGNAL[:2]])
+    assert not varies_between_runs([SIGNAL] * SAMPLES)
+    assert not varies_between_runs([np.full(3, np.nan)] * 3)
+    assert not varies_between_runs([SIGNAL, SIGNAL[:2]])
 
 
 def held(theirs: list[np.ndarray], status: str = INCONCLUSIVE) -> Verdict:
@@ -96,13 +101,13 @@ def held(theirs: list[np.ndarray], status: str = INCONCLUSIVE) -> Verdict:
     g = Graph()
     g.output(g.Add(g.input("x", ir.DataType.FLOAT, [3]), g.RandomNormal(shape=[3])), "y")
     rng = np.random.default_rng(0)
-    ours = [{"y": 1 + 0.1 * rng.standard_normal(3)} for _ in range(DRAWS)]
+    ours = [{"y": 1 + 0.1 * rng.standard_normal(3)} for _ in range(SAMPLES)]
     verdict = Verdict(status, "as it was", outputs=[OutputVerdict("y", INCONCLUSIVE)])
-    return hold_draws(verdict, g.model(), ours, [{"y": a} for a in theirs])
+    return judge_distributions(verdict, g.model(), ours, [{"y": a} for a in theirs])
 
 
 def test_a_verdict_on_draws() -> None:
-    around = [1 + 0.1 * np.random.default_rng([1, i]).standard_normal(3) for i in range(DRAWS)]
+    around = [1 + 0.1 * np.random.default_rng([1, i]).standard_normal(3) for i in range(SAMPLES)]
     alike = held(around)
     assert (alike.status, alike.reason, alike.outputs[0].status) == (INCONCLUSIVE, "as it was", INCONCLUSIVE)
     assert alike.notes == ["output 'y': 256 draws of source and target have one mean and spread"]
@@ -137,13 +142,13 @@ def test_what_is_not_compared_hides_no_output_behind_it() -> None:
                 "alone": 1 + 0.1 * only * rng.standard_normal(3),
                 "off": mean + 0.1 * rng.standard_normal(3),
             }
-            for n in range(DRAWS)
+            for n in range(SAMPLES)
         ]
 
     names = ("still", "judged", "words", "shape", "alone", "off")
     rows = [OutputVerdict(name, PASS if name == "judged" else INCONCLUSIVE) for name in names]
     verdict = Verdict(INCONCLUSIVE, "as it was", outputs=rows)
-    verdict = hold_draws(verdict, g.model(), draws(1.0, True), draws(2.0, False))
+    verdict = judge_distributions(verdict, g.model(), draws(1.0, True), draws(2.0, False))
     assert [row.name for row in verdict.outputs if row.status == FAIL] == ["off"]
     assert verdict.notes == ["output 'alone': in 256 runs only the source gives other numbers"]
     assert (verdict.status, verdict.reason) == (FAIL, f"off: {verdict.outputs[5].reason}")

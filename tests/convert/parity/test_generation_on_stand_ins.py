@@ -17,7 +17,7 @@ from convert.outcome.report import Report, Tensor
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, GenerationVerdict, OutputVerdict, Verdict
 from convert.parity.generation import decoders
 from convert.parity.generation import encoders as encoder_generation
-from convert.parity.generation.decoders import compare_generation, generation_of, hold_generation
+from convert.parity.generation.decoders import compare_generation, generation_of, judge_generation
 from convert.parity.generation.encoders import STEMS, encoder_prompt, verify_encoder_generation
 from convert.parity.method import VerifyMethod
 from convert.request.naming import Names
@@ -139,7 +139,7 @@ def held(
     verdict = Verdict(status, outputs=[OutputVerdict(output, floor=1e-7)])
     names = Names({"input_ids": "ids_0", "past_key_values.0.key": "past_0"}, {"present.0.key": "present_0"})
     method = VerifyMethod(names=names, target=Options(trust=True))
-    verdict = hold_generation(verdict, Source("onnx"), Source("keras"), model, Options(), method)
+    verdict = judge_generation(verdict, Source("onnx"), Source("keras"), model, Options(), method)
     return verdict, asked
 
 

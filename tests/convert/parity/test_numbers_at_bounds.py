@@ -14,7 +14,7 @@ from convert.errors import BadInput, ConvertError, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.outcome.verdict import PASS
-from convert.parity.compare.distribution import redraws
+from convert.parity.compare.distribution import varies_between_runs
 from convert.parity.compare.randomness import describe_repeats
 from convert.parity.compare.special_verdict import _with_denormals
 from convert.parity.explain.picks import worst_elements
@@ -44,9 +44,9 @@ def test_runs_up_to_the_ninth_tell_whether_numbers_are_drawn() -> None:
     for at in range(1, 11):
         runs = [np.zeros(3) for _ in range(11)]
         runs[at] = np.ones(3)
-        assert redraws(runs) == (at < 9), at
-    assert not redraws([np.full(2, np.nan)] * 2)
-    assert not redraws([np.zeros(2), np.ones(3)])
+        assert varies_between_runs(runs) == (at < 9), at
+    assert not varies_between_runs([np.full(2, np.nan)] * 2)
+    assert not varies_between_runs([np.zeros(2), np.ones(3)])
 
 
 @SIDES

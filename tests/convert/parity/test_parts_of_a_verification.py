@@ -15,7 +15,7 @@ from convert.graph import Graph
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 from convert.parity import verify as verification
 from convert.parity.compare import distribution
-from convert.parity.compare.distribution import BOUND, FALSE_ALARMS, hold_draws
+from convert.parity.compare.distribution import BOUND, FALSE_ALARMS, judge_distributions
 from convert.parity.compare.special_verdict import _with_denormals, _with_nan, take_special
 from convert.parity.evidence import RunOutputs, runs_on
 from convert.parity.inputs import cost
@@ -25,7 +25,7 @@ from convert.parity.locate.pairing import agreeing_names
 from convert.parity.locate.profile import profile_errors
 from convert.parity.method import VerifyMethod
 from convert.parity.runs import repeats
-from convert.parity.runs.repeats import compare_draws
+from convert.parity.runs.repeats import compare_distributions
 from convert.processes.process import Limits
 from convert.reference.quantized import NarrowedOutputs
 from convert.request.naming import Names
@@ -84,7 +84,9 @@ def test_an_output_is_called_different_once_in_a_million_cases() -> None:
     """Four sums are tested. Each exceeds x times the root of its sum of squares with a probability of at most
     2·exp(−x²/2); for x = `BOUND` the four probabilities add up to 1e-6.
     """
-    assert (distribution.DRAWS, distribution.LEARNED) == (256, 256 // 4), "a quarter chooses what the others are asked"
+    assert (distribution.SAMPLES, distribution.LEARNED) == (256, 256 // 4), (
+        "a quarter chooses what the others are asked"
+    )
     assert pytest.approx(FALSE_ALARMS) == 4 * 2 * np.exp(-(BOUND**2) / 2) == pytest.approx(1e-6)
 
 
@@ -100,7 +102,7 @@ def test_draws_are_told_where_one_side_has_none() -> None:
 
     def held(ours: Any, theirs: Any, status: str = INCONCLUSIVE) -> tuple[str, list[str]]:
         verdict = Verdict(status, outputs=[OutputVerdict("y", status)])
-        verdict = hold_draws(verdict, random_graph(), ours, theirs)
+        verdict = judge_distributions(verdict, random_graph(), ours, theirs)
         return verdict.status, verdict.notes
 
     told = "output 'y': in 9 runs only the {} gives other numbers"
@@ -126,7 +128,7 @@ def test_large_models_and_sides_that_fail_are_not_run_so_often(monkeypatch: pyte
 
     def compared() -> list[str]:
         verdict = Verdict(INCONCLUSIVE, outputs=[OutputVerdict("y", INCONCLUSIVE)])
-        verdict = compare_draws(verdict, SOURCE, TARGET, random_graph(), feeds, Options(), VerifyMethod())
+        verdict = compare_distributions(verdict, SOURCE, TARGET, random_graph(), feeds, Options(), VerifyMethod())
         return verdict.notes
 
     assert (compared(), runs) == ([], [3])

@@ -133,9 +133,9 @@ def test_functions_that_draw_do_so_wherever_they_are_called() -> None:
         graph = ir.Graph([a], inner.outputs, nodes=[inner], opset_imports={"": 23})
         return ir.Function("mine", name, graph=graph, attributes=[])
 
-    functions = {"Draws": function("Draws", noise(ir.Value(name="a"))),
+    functions = {"NoisyRuns": function("NoisyRuns", noise(ir.Value(name="a"))),
                  "Keeps": function("Keeps", node("Neg", ir.Value(name="b")))}  # fmt: skip
-    calls = [ir.Node("mine", "Draws", [X]), ir.Node("mine", "Keeps", [X])]
+    calls = [ir.Node("mine", "NoisyRuns", [X]), ir.Node("mine", "Keeps", [X])]
     assert found(calls, [c.outputs[0] for c in calls], **functions) == [True, False]
 
 

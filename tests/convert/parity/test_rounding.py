@@ -18,7 +18,7 @@ from convert.graph import Graph
 from convert.graph.metadata import CANCELLING_KEY
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from convert.parity.evidence import RunOutputs
-from convert.parity.explain.rounding import Draws, Estimates
+from convert.parity.explain.rounding import Estimates, NoisyRuns
 from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import without_foreign_float64
 from convert.parity.method import VerifyMethod
@@ -715,7 +715,7 @@ def test_some_steps_flip_in_no_run(others: int, by: int, explained: bool) -> Non
     got.flat[:10] += 1
     got.flat[50 : 50 + others] += by
     for steps in (True, False):
-        found = Draws(exact, [exact, flipped], steps=steps).explain(exact, got, exact, None)
+        found = NoisyRuns(exact, [exact, flipped], steps=steps).explain(exact, got, exact, None)
         assert (found.reason == "") == (explained and (steps or not others))
 
 
@@ -727,5 +727,5 @@ def test_another_shape_is_never_explained(dtype: type, odd: str) -> None:
     arrays = {
         name: np.ones((1, 1, 1) if name == odd else exact.shape, dtype) for name in ("reference", "got", "source")
     }
-    found = Draws(exact, [exact, exact]).explain(arrays["reference"], arrays["got"], arrays["source"], None)
+    found = NoisyRuns(exact, [exact, exact]).explain(arrays["reference"], arrays["got"], arrays["source"], None)
     assert found.reason.startswith("shape ")

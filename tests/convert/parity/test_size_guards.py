@@ -12,7 +12,7 @@ from convert.errors import BadInput
 from convert.graph import Graph
 from convert.parity.inputs import size_guards
 from convert.parity.inputs.feeds import complete_sizes, generate_feeds
-from convert.parity.inputs.size_guards import broken_guards, evaluate, fit_sizes, size_said
+from convert.parity.inputs.size_guards import broken_guards, declared_size, evaluate, fit_sizes
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_several_dims_of_one_condition_are_fitted() -> None:
 
 
 def test_a_size_that_is_no_number_is_the_fault_of_the_model() -> None:
-    assert size_said("n // (n - 2)", {"n": 3}) == 3
+    assert declared_size("n // (n - 2)", {"n": 3}) == 3
     for text in ("n // (n - 2)", "n % 0", "n / 4", "m", "n ** 999"):
         with pytest.raises(BadInput, match="is no number at n=2"):
-            size_said(text, {"n": 2})
+            declared_size(text, {"n": 2})
     g = Graph()
     g.output(g.Neg(g.input("x", ir.DataType.FLOAT, ["n", "n // (n - 2)"])), "y")
     with pytest.raises(BadInput, match="is no number at n=2"):

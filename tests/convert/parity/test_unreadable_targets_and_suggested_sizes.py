@@ -16,7 +16,7 @@ from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 from convert.parity import parts as verify_parts
 from convert.parity import two_artefacts
-from convert.parity.compare.distribution import hold_draws, redraws
+from convert.parity.compare.distribution import judge_distributions, varies_between_runs
 from convert.parity.generation.encoders import STEMS
 from convert.parity.inputs.size_search import suggested_sizes
 from convert.parity.method import VerifyMethod
@@ -205,18 +205,18 @@ def drawn(seed: int, center: float = 0.0, spread: float = 1.0) -> list[dict[str,
 def test_draws_of_both_sides(theirs: list[dict[str, np.ndarray]], status: str, text: str) -> None:
     rows = [OutputVerdict("plain"), OutputVerdict("noise", INCONCLUSIVE, "random")]
     verdict = Verdict(INCONCLUSIVE, "random", outputs=rows)
-    verdict = hold_draws(verdict, random_graph(), drawn(0), theirs)
+    verdict = judge_distributions(verdict, random_graph(), drawn(0), theirs)
     assert [verdict.status, *(row.status for row in verdict.outputs)] == [status, PASS, status]
     assert (verdict.reason if status == FAIL else verdict.notes[0]).startswith(text)
     assert len(verdict.notes) == (status != FAIL)
     again = Verdict(FAIL, "before", outputs=[OutputVerdict("plain"), OutputVerdict("noise", INCONCLUSIVE, "random")])
-    again = hold_draws(again, random_graph(), drawn(0), theirs)
+    again = judge_distributions(again, random_graph(), drawn(0), theirs)
     assert (again.status, again.reason) == (FAIL, "before")
 
 
 def test_runs_that_are_the_same_draw_nothing() -> None:
     one, other = np.array([1.0, np.nan]), np.array([1.0, 2.0])
-    assert not redraws([one] * 4)
-    assert redraws([one, one, other])
-    assert not redraws([np.ones(2), np.ones(3)]), "of another shape nothing is told"
-    assert redraws([np.ones(2, int), np.zeros(2, int)])
+    assert not varies_between_runs([one] * 4)
+    assert varies_between_runs([one, one, other])
+    assert not varies_between_runs([np.ones(2), np.ones(3)]), "of another shape nothing is told"
+    assert varies_between_runs([np.ones(2, int), np.zeros(2, int)])

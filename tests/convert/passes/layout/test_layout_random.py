@@ -32,7 +32,7 @@ def cheapest(count: int, terms: list[Term]) -> int:
 def test_cut_is_the_cheapest_assignment(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count = 2 + int(rng.integers(1, 9))
-    side = rng.integers(0, 2, count) if seed % 2 else np.zeros(count, int)  # opposed terms link the two sides
+    side = rng.integers(0, 2, count) if seed % 2 else np.zeros(count, int)  # negated terms link the two sides
     terms = []
     for _ in range(rng.integers(1, 14)):
         source, *targets = (int(x) for x in rng.integers(0, count, rng.integers(2, 5)))
@@ -42,7 +42,7 @@ def test_cut_is_the_cheapest_assignment(seed: int) -> None:
         if len({side[x] for x in free}) < 2:
             terms.append(Term(source, tuple(targets), price, *flags))
         elif source > MOVED and targets[0] > MOVED and side[source] != side[targets[0]]:
-            terms.append(Term(source, (targets[0],), price, *flags, opposed=True))
+            terms.append(Term(source, (targets[0],), price, *flags, negated=True))
     labels = minimum_cut(count, terms)
     assert labels[:2] == [False, True]
     best = cheapest(count, terms)
@@ -61,7 +61,7 @@ def test_ties_go_to_existing_transposes_and_to_sensitive_operators() -> None:
 
 
 def test_cycle_with_one_opposed_term() -> None:
-    terms = [Term(2, (3,), 10, opposed=True), Term(2, (3,), 3), Term(AS_IS, (2,), 1)]
+    terms = [Term(2, (3,), 10, negated=True), Term(2, (3,), 3), Term(AS_IS, (2,), 1)]
     labels = minimum_cut(4, terms)
     assert labeling_cost(labels, terms) <= 10
 

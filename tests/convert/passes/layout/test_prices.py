@@ -73,7 +73,7 @@ def test_a_transpose_that_is_there_costs_nothing_between_its_own_sides(
 def test_of_three_dims_it_costs_nothing_where_the_sides_differ() -> None:
     g = Graph()
     g.output(g.Relu(g.Transpose(image(g, 2, 3, 4), perm=[0, 2, 1])), "y")
-    assert problem(g).terms[0] == Term(2, (3,), 96, existing=True, opposed=True)
+    assert problem(g).terms[0] == Term(2, (3,), 96, existing=True, negated=True)
 
 
 @pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
@@ -177,9 +177,9 @@ def test_one_price_for_several_targets_is_paid_once() -> None:
 
 
 def test_opposed_ends_get_different_labels() -> None:
-    terms = [Term(2, (3,), 10, opposed=True), Term(AS_IS, (2,), 3)]
+    terms = [Term(2, (3,), 10, negated=True), Term(AS_IS, (2,), 3)]
     assert minimum_cut(4, terms) == [False, True, False, True]
-    terms = [Term(2, (3,), 10, opposed=True), Term(3, (4,), 10, opposed=True), Term(MOVED, (4,), 3)]
+    terms = [Term(2, (3,), 10, negated=True), Term(3, (4,), 10, negated=True), Term(MOVED, (4,), 3)]
     assert minimum_cut(5, terms) == [False, True, True, False, True]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convert.errors import Unsupported
-from convert.graph.values import draws_numbers
+from convert.graph.values import is_random_node
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from tests.support.onnx_support import assert_same, data_of, node_tests, read
@@ -142,7 +142,7 @@ def test_expected_outputs_of_node_tests(group: int) -> None:
         except Unsupported as error:
             assert str(error), name  # noqa: PT017
             continue
-        drawn = any(map(draws_numbers, shared.graph.all_nodes()))
+        drawn = any(map(is_random_node, shared.graph.all_nodes()))
         for value, wanted in zip(got.values(), outputs, strict=True):
             if drawn:  # from another generator; tests/convert/reference/test_executor.py tests the distribution
                 assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype), name
@@ -167,7 +167,7 @@ def test_nothing_rounds_to_float32(group: int) -> None:
             twin = widen_model(read(case.model))
         except Unsupported:
             continue
-        if any(map(draws_numbers, twin.graph.all_nodes())):  # two runs give different random numbers
+        if any(map(is_random_node, twin.graph.all_nodes())):  # two runs give different random numbers
             continue
         feeds = dict(zip([v.name for v in twin.graph.inputs], inputs, strict=True))
         floating = [n for n, v in feeds.items() if isinstance(v, np.ndarray) and v.dtype.kind == "f" and v.size]

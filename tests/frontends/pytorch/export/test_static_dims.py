@@ -197,7 +197,7 @@ def test_one_length_beyond_64_is_a_fixed_one() -> None:
 
 
 def test_a_dim_that_a_configuration_asks_for_is_fixed_where_one_length_does() -> None:
-    wishes = {0: DynamicDim("sequence", asked=True, assumed=True)}
+    dynamic_dims = {0: DynamicDim("sequence", asked=True, assumed=True)}
     module = Calling(in_blocks_of_eight).eval()
-    done = _capture_call(module, {"tensors_0": Example(torch.randn(96, 3), wishes)}, Report("convert"), [])
-    assert not done.call["tensors_0"].wishes
+    done = _capture_call(module, {"tensors_0": Example(torch.randn(96, 3), dynamic_dims)}, Report("convert"), [])
+    assert not done.call["tensors_0"].dynamic_dims

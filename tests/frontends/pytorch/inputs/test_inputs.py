@@ -270,4 +270,4 @@ def test_an_example_has_the_rank_that_it_has_whatever_a_configuration_says() -> 
     options = Options(inputs=(wrong,), examples={"input": np.zeros((2, 1, 8), np.float32)})
     call, _ = next(candidate_calls(nn.Conv1d(1, 2, 3), options))
     assert call["input"].tensor.shape == (2, 1, 8)
-    assert [wish.name for wish in call["input"].wishes.values()] == ["batch"]
+    assert [dynamic_dim.name for dynamic_dim in call["input"].dynamic_dims.values()] == ["batch"]

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 import convert
 from convert import plugin
 from convert.outcome.verdict import INCONCLUSIVE, PASS
-from convert.parity.pairing.held_numbers import compare_held_numbers
+from convert.parity.pairing.weight_contents import compare_weight_contents
 from tests.convert.parity.test_weights import holding
 
 RNG = np.random.default_rng(5)
@@ -39,7 +39,7 @@ def changed(array: np.ndarray, change: str) -> np.ndarray:
     ],
 )
 def test_the_same_in_any_order(right: dict[str, np.ndarray]) -> None:
-    found = compare_held_numbers(holding(table=TABLE, weight=WEIGHT), holding(**right))
+    found = compare_weight_contents(holding(table=TABLE, weight=WEIGHT), holding(**right))
     assert str(found) == "same weights (all 2 compared)"
 
 
@@ -49,29 +49,29 @@ def test_the_same_in_any_order(right: dict[str, np.ndarray]) -> None:
 def test_a_changed_row(change: str, name: str, turned: bool) -> None:
     other = changed(TABLE, change)
     right = holding(**{name: other.T.copy() if turned else other, "weight": WEIGHT})
-    found = compare_held_numbers(holding(table=TABLE, weight=WEIGHT), right)
+    found = compare_weight_contents(holding(table=TABLE, weight=WEIGHT), right)
     assert [(each.name, each.size, each.missing) for each in found.changed] == [("table", 400, 8)]
     assert "differ in places: 1 of 2 tensors" in str(found)
 
 
 def test_rows_in_another_order_differ_where_names_and_shapes_are_the_same() -> None:
     """A permutation of elements is not a change of content; the outputs show it."""
-    found = compare_held_numbers(holding(table=TABLE), holding(table=changed(TABLE, "swapped")))
+    found = compare_weight_contents(holding(table=TABLE), holding(table=changed(TABLE, "swapped")))
     assert found.changed == ()
 
 
 def test_roundings_and_folded_scales_are_no_changes() -> None:
-    rounded = compare_held_numbers(holding(table=TABLE), holding(table=TABLE * np.float32(1 + 1e-6)))
+    rounded = compare_weight_contents(holding(table=TABLE), holding(table=TABLE * np.float32(1 + 1e-6)))
     assert (rounded.changed, rounded.folded) == ((), 0)
-    folded = compare_held_numbers(holding(table=TABLE), holding(table=TABLE * np.float32(1.5)))
+    folded = compare_weight_contents(holding(table=TABLE), holding(table=TABLE * np.float32(1.5)))
     assert (folded.changed, folded.folded) == ((), 1)
-    joined = compare_held_numbers(holding(a=TABLE, b=TABLE + 1), holding(ab=np.concatenate([TABLE, TABLE + 1], 1)))
+    joined = compare_weight_contents(holding(a=TABLE, b=TABLE + 1), holding(ab=np.concatenate([TABLE, TABLE + 1], 1)))
     assert (joined.changed, joined.folded) == ((), 0)
 
 
 def test_integers_words_and_tables() -> None:
     left, right = holding(labels=LABELS), holding(labels=np.where(LABELS == 117, 7, LABELS))
-    assert [each.missing for each in compare_held_numbers(left, right).changed] == [1]
+    assert [each.missing for each in compare_weight_contents(left, right).changed] == [1]
 
     def encoder(*words: str) -> ir.Model:
         x, y = (helper.make_tensor_value_info(n, t, ["n"]) for n, t in (("x", 7), ("y", 8)))
@@ -80,7 +80,7 @@ def test_integers_words_and_tables() -> None:
         return ir.from_proto(helper.make_model(helper.make_graph([node], "g", [x], [y])))
 
     words = [f"class {i}" for i in range(20)]
-    found = compare_held_numbers(encoder(*words), encoder(*words[:-1], "class x"))
+    found = compare_weight_contents(encoder(*words), encoder(*words[:-1], "class x"))
     assert [(each.name, each.missing) for each in found.changed] == [("names.values_strings", 1)]
 
 
@@ -105,7 +105,7 @@ def test_weights_that_are_kept_as_integers_with_scales(axis: int, change: str, n
     scale = RNG.uniform(0.01, 0.1, raw.shape[axis]).astype(np.float32)
     numbers = raw * np.expand_dims(scale, 1 - axis)
     narrow, wide = dequantized(raw, scale, axis), holding(weight=changed(numbers, change) if change else numbers)
-    found = compare_held_numbers(wide, narrow) if narrow_target else compare_held_numbers(narrow, wide)
+    found = compare_weight_contents(wide, narrow) if narrow_target else compare_weight_contents(narrow, wide)
     assert found.tensors == 1
     assert [each.size for each in found.changed] == ([2000] if change else [])
 

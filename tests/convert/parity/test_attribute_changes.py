@@ -15,7 +15,7 @@ from convert.graph import Graph
 from convert.model_reading import read_model
 from convert.outcome.report import Report
 from convert.outcome.verdict import INCONCLUSIVE
-from convert.parity.pairing.held_attributes import changed_attributes
+from convert.parity.pairing.attribute_changes import changed_attributes
 from convert.request.options import Options
 from convert.request.source import Source
 from tests.support.marks import slow_but

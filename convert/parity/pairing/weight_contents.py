@@ -19,7 +19,7 @@ import onnx_ir as ir
 from convert.graph.scaled_weights import scaled_weights
 from convert.graph.tensors import widened_array
 from convert.outcome.verdict import INCONCLUSIVE, Finding, Verdict
-from convert.parity.pairing.held_attributes import changed_attributes
+from convert.parity.pairing.attribute_changes import changed_attributes
 
 _LEAST = 16
 """Smallest size of a tensor that is compared: smaller ones are shapes, axes and scales, which converters rearrange."""
@@ -48,7 +48,7 @@ class ChangedTensor:
 
 
 @dataclass(frozen=True)
-class HeldNumbers:
+class WeightContents:
     """Tensors of the first graph: how many were compared, which changed in places, and how many were folded."""
 
     tensors: int
@@ -66,7 +66,7 @@ class HeldNumbers:
         return f"{count} of {self.tensors} tensors"
 
 
-def hold_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) -> Verdict:
+def judge_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) -> Verdict:
     """Return the verdict after comparing the weights of source and target: INCONCLUSIVE if one changed in places.
 
     Changed epsilons and axes have the same effect. graph: the source's. other: the target's. name: how the target is
@@ -74,7 +74,7 @@ def hold_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) 
     """
     if verdict.stored:
         return verdict
-    compared = compare_held_numbers(graph, other)
+    compared = compare_weight_contents(graph, other)
     verdict = replace(verdict, weights_summary=str(compared) if compared.tensors else "")
     if compared.changed:
         reason = f"{compared.changed[0]} are not in {name}, which no drawn input shows: {compared}"
@@ -85,16 +85,16 @@ def hold_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) 
     return verdict
 
 
-def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
+def compare_weight_contents(left: ir.Model, right: ir.Model) -> WeightContents:
     """Compare the tensors of two graphs by content, in any order of elements and of tensors.
 
     Tensors with the same name and content are read once on each side. The others are hashed, and those that seem to be
     changed in places are read once more.
     """
-    ours, theirs = held_arrays(left), held_arrays(right)
+    ours, theirs = readers_by_name(left), readers_by_name(right)
     same = {name for name in ours.keys() & theirs.keys() if _is_same(ours[name](), theirs[name]())}
     if len(same) == len(ours):
-        return HeldNumbers(len(ours))
+        return WeightContents(len(ours))
     mine = {name: _Mark.of(read()) for name, read in ours.items() if name not in same}
     others = {name: _Mark.of(read()) for name, read in theirs.items()}
     marks = Counter(mark.fingerprint for name, mark in others.items() if name not in same)
@@ -107,7 +107,7 @@ def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
     known = np.sort(np.concatenate([np.zeros(0, np.uint64), *(mark.hashes for mark in others.values())]))
     seeming = {name for name, mark in rest.items() if mark.looks_like(others.get(name)) or mark.is_mostly_in(known)}
     if not seeming:
-        return HeldNumbers(len(ours), folded=len(rest))
+        return WeightContents(len(ours), folded=len(rest))
     left_over = [n for n, mark in others.items() if n not in same and marks[mark.fingerprint] > 0]
     other_side = _OtherSide({name: theirs[name]() for name in left_over})
     missing = {name: other_side.missing(name, ours[name]()) for name in ours if name in seeming}
@@ -117,7 +117,7 @@ def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
         if 0 < count <= _CHANGED * (size := ours[name]().size)
     )
     equal = sum(not count for count in missing.values())
-    return HeldNumbers(len(ours), changed, len(rest) - len(changed) - equal)
+    return WeightContents(len(ours), changed, len(rest) - len(changed) - equal)
 
 
 def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
@@ -156,7 +156,7 @@ class _Mark:
         return _count_missing(sample, known) <= _CHANGED * sample.size
 
 
-def held_arrays(model: ir.Model) -> dict[str, Callable[[], np.ndarray]]:
+def readers_by_name(model: ir.Model) -> dict[str, Callable[[], np.ndarray]]:
     """Return functions that read the tensors of a graph and its subgraphs by name, at least `_LEAST` elements each.
 
     The tensors are weights, constants, and the tables of ONNX-ML's operators, such as the leaves of trees. Integers are

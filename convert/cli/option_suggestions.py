@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from convert.nearest import nearest
 
-MEANT: dict[str, str] = {
+OPTION_SUGGESTIONS: dict[str, str] = {
     **dict.fromkeys(("--format", "--target", "--target-format", "--output-format", "--dest", "--type"), "--to FORMAT"),
     **dict.fromkeys(("--out", "--output-file", "--output-path", "--output-dir", "--out-file", "--save", "--dst",
                      "--model-name", "--outfile", "--tflite-file", "--output-model"), "-o PATH"),
@@ -62,7 +62,7 @@ MEANT: dict[str, str] = {
 }  # fmt: skip
 """By the option that is not there, what does it here."""
 
-MEANT_VALUES: dict[str, str] = {
+VALUE_SUGGESTIONS: dict[str, str] = {
     **dict.fromkeys(("fp32", "f32", "float", "single", "full"), "--dtype float32"),
     **dict.fromkeys(("fp16", "f16", "half", "16", "16bit", "float16"), "--dtype float16"),
     **dict.fromkeys(("bf16", "brain", "bfloat16"), "--dtype bfloat16"),
@@ -78,13 +78,13 @@ MEANT_VALUES: dict[str, str] = {
 """By a word that an option with a choice of words does not take, the option and word that were meant."""
 
 
-def meant_by(option: str, known: Collection[str]) -> str:
+def suggestion_for_option(option: str, known: Collection[str]) -> str:
     """Return a sentence on what to type instead of `option`, for a verb with the options `known`; empty if there is
     nothing.
     """
     plain = option.partition("=")[0].replace("_", "-")
-    near = plain if plain in MEANT else nearest(plain, [*known, *MEANT])
-    found = MEANT.get(near, near)
+    near = plain if plain in OPTION_SUGGESTIONS else nearest(plain, [*known, *OPTION_SUGGESTIONS])
+    found = OPTION_SUGGESTIONS.get(near, near)
     word = found.partition(" ")[0].rstrip(",")
     if not found or (word.startswith("-") and word not in known):
         return ""
@@ -93,13 +93,13 @@ def meant_by(option: str, known: Collection[str]) -> str:
     return found if found.startswith("leave") else f"use {found}"
 
 
-def meant_by_value(value: str, choices: Collection[str], known: Collection[str]) -> str:
+def suggestion_for_value(value: str, choices: Collection[str], known: Collection[str]) -> str:
     """Return a sentence on what to type instead of a word that `choices` lack, or "".
 
     known: the options of the verb. A form that the word has in another option is suggested with that option.
     """
     plain = value.lower().replace("_", "-")
-    found = MEANT_VALUES.get(plain) or MEANT_VALUES.get(plain.replace("-", ""), "")
+    found = VALUE_SUGGESTIONS.get(plain) or VALUE_SUGGESTIONS.get(plain.replace("-", ""), "")
     option, _, word = found.partition(" ")
     if word in choices or (not found and (word := nearest(value, choices))):
         return f"did you mean {word}?"
