@@ -97,7 +97,7 @@ def _of_as_many_dims(x: Any, other: Any) -> Any:
     return x
 
 
-def kept_apart(x: Any) -> Any:
+def fusion_barrier(x: Any) -> Any:
     """Return x through ExpandDims and Squeeze, because TensorFlow's optimizer does not fuse across them."""
     return ops.squeeze(ops.expand_dims(x, 0), 0)
 
@@ -109,9 +109,9 @@ def _no_bias(a: Any, b: Any) -> tuple[Any, Any]:
     a, b = _behind_bias(a, b), _behind_bias(b, a)
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     if _is_scaled_product(a, b):
-        return kept_apart(a), b
+        return fusion_barrier(a), b
     if _is_scaled_product(b, a):
-        return a, kept_apart(b)
+        return a, fusion_barrier(b)
     return a, b
 
 
@@ -138,7 +138,7 @@ def _behind_bias(x: Any, other: Any) -> Any:
     if not isinstance(x, keras.KerasTensor) or not getattr(x._keras_history.operation, "use_bias", False):
         return x
     long = [axis for axis, n in enumerate(_dims(other)) if n != 1]
-    return kept_apart(x) if len(long) == 1 and long[0] != len(_dims(other)) - 1 else x
+    return fusion_barrier(x) if len(long) == 1 and long[0] != len(_dims(other)) - 1 else x
 
 
 def _is_scaled_product(x: Any, other: Any) -> bool:

@@ -28,7 +28,7 @@ from convert.reference.half_precision import largest_finite, wide_outputs
 
 from .kernel_dtypes import has_kernel
 
-LEAST_OPSET = 13
+MIN_OPSET = 13
 _DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 _FLOAT = ir.DataType.FLOAT
 # Attributes with the dtype of a result.
@@ -65,8 +65,8 @@ def narrow_floats(model: ir.Model, dtype: str, opset: int, keep_io: bool, report
 
 def check_opset(opset: int, asked: str) -> None:
     """Raise `UsageError` for an opset older than `asked` needs."""
-    if opset < LEAST_OPSET:
-        raise UsageError(f"{asked} takes opset {LEAST_OPSET}, and {opset} was asked for", hint="leave out --opset")
+    if opset < MIN_OPSET:
+        raise UsageError(f"{asked} takes opset {MIN_OPSET}, and {opset} was asked for", hint="leave out --opset")
 
 
 def _reasons(model: ir.Model, dtype: str, opset: int, report: Report) -> dict[str, str]:

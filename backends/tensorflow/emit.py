@@ -27,8 +27,8 @@ Dim: TypeAlias = "int | tf.Tensor"
 # axes.
 _SMALL = 64
 
-KEPT_APART = "kept_apart"
-"""The name of the Squeeze in `kept_apart`. Its axis is counted from the end, so it identifies the rank."""
+FUSION_BARRIER = "fusion_barrier"
+"""The name of the Squeeze in `fusion_barrier`. Its axis is counted from the end, so it identifies the rank."""
 
 
 class LazyDims(Sequence):
@@ -52,7 +52,7 @@ class LazyDims(Sequence):
         return self._known[index]
 
 
-def kept_apart(x: Value) -> tf.Tensor:
+def fusion_barrier(x: Value) -> tf.Tensor:
     """Return x through ExpandDims and Squeeze, because TensorFlow's optimizer neither fuses nor rewrites across them.
 
     Other no-ops do not work: TensorFlow removes them (IdentityN, a Reshape or BroadcastTo to x's own shape, Split into
@@ -60,7 +60,7 @@ def kept_apart(x: Value) -> tf.Tensor:
     EnsureShape, and many programs treat a PlaceholderWithDefault as an input. `lite/apart.py` has the equivalent for
     TensorFlow Lite.
     """
-    y = tf.squeeze(tf.expand_dims(x, 0), [0 if x.shape.rank is None else -x.shape.rank - 1], name=KEPT_APART)
+    y = tf.squeeze(tf.expand_dims(x, 0), [0 if x.shape.rank is None else -x.shape.rank - 1], name=FUSION_BARRIER)
     y.set_shape(x.shape)
     return y
 

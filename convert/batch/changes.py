@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.batch.journal import NAME, History
-from convert.batch.worker import GOOD
+from convert.batch.worker import SUCCESSES
 from convert.errors import BadInput
 from convert.files.holes import check_holes
 from convert.text import bytes_text
@@ -53,7 +53,13 @@ def changes(records: Sequence[Record], earlier: Mapping[tuple[str, str], Record]
             continue
         was, is_now = before["outcome"], record["outcome"]
         if was != is_now:
-            kind = "new failures" if was in GOOD and is_now not in GOOD else "repaired" if is_now in GOOD else ""
+            kind = (
+                "new failures"
+                if was in SUCCESSES and is_now not in SUCCESSES
+                else "repaired"
+                if is_now in SUCCESSES
+                else ""
+            )
             found[kind or "other outcomes"].append(f"{label}: {is_now}, was {was}")
             continue
         if text := _size_change(before, record):

@@ -14,7 +14,7 @@ from convert.files.folders import real_path
 
 
 @dataclass
-class PassedOver:
+class SkippedPaths:
     """Paths that a batch leaves out: files that are no models, excluded models, and links to too many files.
 
     `unreadable` maps folders that cannot be read to the reason; `unmatched` has the patterns that exclude no model.
@@ -28,7 +28,7 @@ class PassedOver:
 
 
 def paths_below(
-    folder: Path, is_leaf: Callable[[Path], bool], closed: Collection[Path] = (), passed: PassedOver | None = None
+    folder: Path, is_leaf: Callable[[Path], bool], closed: Collection[Path] = (), passed: SkippedPaths | None = None
 ) -> Iterator[tuple[Path, bool]]:
     """Yield every entry below a folder, sorted, with the result of `is_leaf`; names with a leading dot are skipped.
 
@@ -37,7 +37,7 @@ def paths_below(
     `BATCH_LINKED_ENTRIES` entries outside; they are added to `passed`, and so are unreadable folders. Raises `BadInput`
     if `folder` itself cannot be read, and for more than `BATCH_FOLDERS` folders, each counted under every name.
     """
-    passed = PassedOver() if passed is None else passed
+    passed = SkippedPaths() if passed is None else passed
     real = real_path(folder)
     outside = frozenset(map(_identity, real.parents))
     around = [frozenset(map(_identity, closed))]

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from convert.batch.show import reason
-from convert.batch.worker import GOOD
+from convert.batch.worker import SUCCESSES
 from convert.files.side_files import side_file
 from convert.text import visible
 
@@ -57,7 +57,7 @@ def _case(record: dict[str, Any]) -> ElementTree.Element:
         time=f"{record['seconds']:.3f}",
     )  # fmt: skip
     outcome = record["outcome"]
-    if outcome in GOOD:
+    if outcome in SUCCESSES:
         return case
     if outcome in _SKIPPED:
         ElementTree.SubElement(case, "skipped", message=outcome)

@@ -16,7 +16,7 @@ from typing import Any
 
 from convert import limits, plugin
 from convert.batch.contents import Stamp
-from convert.batch.found_paths import PassedOver, matching_paths, paths_below
+from convert.batch.found_paths import SkippedPaths, matching_paths, paths_below
 from convert.batch.storage import Url
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.folders import listed_names, real_path
@@ -85,7 +85,7 @@ def plan_tasks(
     options: Mapping[str, Any],
     seconds: float,
     memory: int | None,
-    passed: PassedOver | None = None,
+    passed: SkippedPaths | None = None,
     exclude: Sequence[str] = (),
 ) -> list[Task]:
     """Return the tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
@@ -103,7 +103,7 @@ def plan_tasks(
     base = Task("", Path(), "", output, dict(options), seconds, memory)
     tasks: list[Task] = []
     found: list[tuple[str, Path]] = []
-    passed = PassedOver() if passed is None else passed
+    passed = SkippedPaths() if passed is None else passed
     problems: dict[str, BadInput] = {}
     for item in what:
         path = Path(item)
@@ -127,7 +127,7 @@ def plan_tasks(
     return tasks
 
 
-def _without_excluded(tasks: list[Task], exclude: Sequence[str], passed: PassedOver) -> list[Task]:
+def _without_excluded(tasks: list[Task], exclude: Sequence[str], passed: SkippedPaths) -> list[Task]:
     """Return the tasks that match no pattern, by the model's name, its file, its path or the name of a parent folder.
 
     Raises `UsageError` if none is left.
@@ -195,7 +195,7 @@ def _check_inside(output: Path, tasks: list[Task]) -> None:
             )
 
 
-def _named_models(item: str, path: Path, output: Path | Url, passed: PassedOver) -> list[tuple[str, Path]]:
+def _named_models(item: str, path: Path, output: Path | Url, passed: SkippedPaths) -> list[tuple[str, Path]]:
     """Return models and their names; in a folder, the name is the relative path."""
     written = _written_folders(output, path)
     if os.path.isdir(path) and not _is_model(path):
@@ -224,7 +224,7 @@ def _written_folders(output: Path | Url, asked: Path) -> set[Path]:
     return {real_path(output)}
 
 
-def _models(folder: Path, closed: set[Path], passed: PassedOver) -> Iterator[Path]:
+def _models(folder: Path, closed: set[Path], passed: SkippedPaths) -> Iterator[Path]:
     for path, is_model in paths_below(folder, _is_model, closed, passed):
         if is_model:
             yield path
@@ -265,7 +265,7 @@ def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> lis
 # -- manifests --------------------------------------------------------------------------------------------------------
 
 
-def _manifest_tasks(path: Path, base: Task, to: list[str], passed: PassedOver) -> list[Task]:
+def _manifest_tasks(path: Path, base: Task, to: list[str], passed: SkippedPaths) -> list[Task]:
     try:
         if path.exists() and not path.is_file():
             raise ValueError("it is no file")
@@ -328,7 +328,7 @@ def _is_table(part: object) -> bool:
 
 
 def _sources(
-    row: Mapping[str, Any], folder: Path, output: Path | Url, where: str, passed: PassedOver
+    row: Mapping[str, Any], folder: Path, output: Path | Url, where: str, passed: SkippedPaths
 ) -> list[tuple[str, Path]] | BadInput:
     """Return the model of a row, or the models in its folder or glob; or the error if there are none."""
     source = folder / row["source"]

@@ -191,7 +191,7 @@ class _DeferredSignals:
         if threading.current_thread() is threading.main_thread():
             found = {number: signal.getsignal(number) for number in signal.valid_signals()}
             self.handlers = {number: handler for number, handler in found.items() if callable(handler)}
-        self.hold()
+        self.defer()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:

@@ -16,7 +16,7 @@ from convert.batch.ray_engine import Cluster
 from convert.batch.show import LineView
 from convert.batch.storage import Url
 from convert.batch.task_key import compute_key, look_at, versions
-from convert.batch.worker import GOOD, OUTCOMES, TaskResult
+from convert.batch.worker import OUTCOMES, SUCCESSES, TaskResult
 from convert.errors import ConvertError
 from convert.files.scratch import sweep_scratch
 
@@ -105,7 +105,7 @@ def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) ->
     found = known.ended(key, task.output)
     if found is None:
         return None
-    if found["outcome"] in GOOD:
+    if found["outcome"] in SUCCESSES:
         holds = is_there(task.output, found.get("made"))
     else:
         holds = not redo_failed and found["outcome"] not in ("lost", "limit") and not _has_wider_limits(task, found)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from convert.batch.plan import Task
-from convert.batch.worker import GOOD
+from convert.batch.worker import SUCCESSES
 from convert.outcome.terminal import echo, echo_json
 from convert.text import visible
 
@@ -37,11 +37,11 @@ class LineView:
         self.done += 1
         if self.as_json:
             echo_json(json.dumps(record, ensure_ascii=False))
-        elif not self.quiet or record["outcome"] not in GOOD:
+        elif not self.quiet or record["outcome"] not in SUCCESSES:
             echo(f"[{self.done}/{self.total}] {record_line(record)}")
             for line in detail_lines(record) if self.verbose else ():
                 echo(f"      {line}")
-        if os.environ.get("GITHUB_ACTIONS") == "true" and record["outcome"] not in GOOD:
+        if os.environ.get("GITHUB_ACTIONS") == "true" and record["outcome"] not in SUCCESSES:
             echo(annotation(record), err=True)
 
 
@@ -106,7 +106,7 @@ class TableView(LineView):
 
 
 def _outcome_color(outcome: str) -> str:
-    return "green" if outcome in GOOD else "yellow" if outcome in ("inconclusive", "interrupted") else "red"
+    return "green" if outcome in SUCCESSES else "yellow" if outcome in ("inconclusive", "interrupted") else "red"
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def record_line(record: Record) -> str:
     """Return one task as one line."""
     again = f", {record['attempts']} attempts" if record.get("attempts", 1) > 1 else ""
     before = ", done before" if record.get("before") else ""
-    why = f": {reason(record)}" if record["outcome"] not in GOOD else ""
+    why = f": {reason(record)}" if record["outcome"] not in SUCCESSES else ""
     if record["outcome"] == "convertible":
         counts = record["report"].get("operators", {})
         why = f": {sum(counts.values())} nodes of {len(counts)} operators, all supported → {record['output']}"
@@ -200,7 +200,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
     causes: dict[tuple[str, str], list[Record]] = defaultdict(list)
     lacking: dict[str, set[str]] = defaultdict(set)
     for record in records:
-        if record["outcome"] in GOOD:
+        if record["outcome"] in SUCCESSES:
             continue
         causes[record["outcome"], cause(record)].append(record)
         for problem in _problems(record):
@@ -217,7 +217,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
             for (outcome, why), group in sorted(causes.items(), key=lambda item: -len(item[1]))
         ],
         "unsupported": {k: len(v) for k, v in sorted(lacking.items(), key=lambda item: (-len(item[1]), item[0]))},
-        "ok": all(r["outcome"] in GOOD for r in records),
+        "ok": all(r["outcome"] in SUCCESSES for r in records),
     }
 
 

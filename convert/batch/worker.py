@@ -44,7 +44,7 @@ Further outcomes are verified, unsafe, timeout, memory, crash, lost, changed (th
 interrupted, and convertible (in a dry run).
 """
 
-GOOD = frozenset({"verified", "converted", "convertible"})
+SUCCESSES = frozenset({"verified", "converted", "convertible"})
 PASSING = frozenset({"crash", "memory", "lost", "changed"})
 """Outcomes that another attempt may change; all others would occur again."""
 
@@ -79,7 +79,7 @@ def run(task: Task, stop: threading.Event | None = None, fork_address: str = "")
     """Convert in a child process and wait for its end; nothing that it started survives.
 
     All its processes are killed after `task.seconds`, when they together hold more than `task.memory` private bytes, or
-    when `stop` is set. `fork_address` is the socket of the process to fork from; if empty, a new interpreter is started.
+    when `stop` is set. `fork_address` is the socket of the process to fork from; "" starts a new interpreter.
     """
     if isinstance(task.output, Url):
         return _run_and_put(task, task.output, stop, fork_address)
@@ -88,7 +88,7 @@ def run(task: Task, stop: threading.Event | None = None, fork_address: str = "")
     if ending.outcome == "interrupted" or task.options.get("dry-run"):
         return ending
     ending.key = key_read(task, before)
-    if ending.outcome not in GOOD:
+    if ending.outcome not in SUCCESSES:
         return ending
     if not ending.key:
         remove(task.output)

@@ -15,7 +15,7 @@ from convert.cli.limit_options import LimitOptions
 from convert.cli.verb_command import VerbCommand, complete_formats
 
 if TYPE_CHECKING:
-    from convert.batch.found_paths import PassedOver
+    from convert.batch.found_paths import SkippedPaths
     from convert.batch.plan import Task
     from convert.batch.ray_engine import Cluster
     from convert.batch.storage import Url
@@ -190,12 +190,12 @@ def _planned_tasks(
     options: dict[str, Any],
     bounds: LimitOptions,
     exclude: Sequence[str],
-) -> tuple[list[Task], PassedOver]:
+) -> tuple[list[Task], SkippedPaths]:
     """Return the tasks for the named models, or for the lines of standard input, and the paths that were left out.
 
     Raises `UsageError` if nothing is named, and as `plan_tasks` does.
     """
-    from convert.batch.found_paths import PassedOver
+    from convert.batch.found_paths import SkippedPaths
     from convert.batch.plan import plan_tasks
     from convert.errors import UsageError
 
@@ -204,7 +204,7 @@ def _planned_tasks(
         names = [name for line in sys.stdin.buffer if (name := os.fsdecode(line).strip())]  # any bytes may be a name
     if not names:
         raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or pipe in paths, one a line")
-    passed = PassedOver()
+    passed = SkippedPaths()
     return plan_tasks(names, to, where, options, bounds.seconds(), bounds.bytes(), passed, exclude), passed
 
 
@@ -247,7 +247,7 @@ def _write_results(
             echo(f"{word}: {place}")
 
 
-def _tell_passed_over(passed: PassedOver, quiet: bool) -> None:
+def _tell_passed_over(passed: SkippedPaths, quiet: bool) -> None:
     """Print what was left out of the folders. Unreadable folders are always printed, because models may be in them."""
     from convert.outcome.terminal import echo
     from convert.text import counted

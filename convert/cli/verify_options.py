@@ -45,11 +45,11 @@ class VerifyOptions:
         Raises `UsageError` for contradicting options and for invalid tolerances, and `BadInput` for unreadable inputs.
         """
         from convert.parity.method import VerifyMethod
-        from convert.request.samples import pictures_of
+        from convert.request.samples import image_files
 
         if self.arrays is not None and self.images:
             raise UsageError("--inputs and --image both give inputs", hint="leave one of them out")
-        if self.image_as and not self.images and not any(pictures_of(p) for p in samples if isinstance(p, Path)):
+        if self.image_as and not self.images and not any(image_files(p) for p in samples if isinstance(p, Path)):
             raise UsageError(
                 "--image-as says how images become inputs, but there are no images", hint="give --image FILE"
             )
@@ -107,9 +107,9 @@ class VerifyOptions:
 
     def _given_arrays(self) -> dict[Any, Any] | None:
         if self.images:
-            from convert.request.image_inputs import parse_preparation, picture_batch
+            from convert.request.image_inputs import image_batch, parse_preparation
 
-            return picture_batch(self.images, parse_preparation(self.image_as))
+            return image_batch(self.images, parse_preparation(self.image_as))
         if self.arrays is None:
             return None
         from convert.request.given_inputs import arrays_in

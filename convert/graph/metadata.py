@@ -10,7 +10,7 @@ DIMS_KEY, GUARDS_KEY = "convert.dims", "convert.guards"
 ["h % 8 == 0"].
 """
 
-WAYS_KEY = "convert.ways"
+PATHS_KEY = "convert.paths"
 """Key in the `meta` of the model: one list of size conditions for each path through its Ifs: [["h % 8 != 0"], …]."""
 
 RANGE_KEY = "convert.range"

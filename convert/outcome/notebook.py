@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from convert.text import escape
 
-MOST_ROWS = 20
+MAX_ROWS = 20
 """The most rows of one kind; a last row says how many are left out."""
 
 _COLOURS = {"PASS": "#1b7a3d", "FAIL": "#c62828", "ERROR": "#c62828", "INCONCLUSIVE": "#8a5a00"}
@@ -26,10 +26,10 @@ def row(heading: str, *texts: str, status: str = "") -> str:
 
 
 def rows(heading: str, texts: Sequence[str]) -> list[str]:
-    """Return a row for each text, at most `MOST_ROWS`."""
+    """Return a row for each text, at most `MAX_ROWS`."""
     return bounded([row(heading, text) for text in texts])
 
 
 def bounded(made: Sequence[str]) -> list[str]:
-    """Return the first `MOST_ROWS` rows, and a row that says how many more there are."""
-    return [*made[:MOST_ROWS], *([row("", f"and {len(made) - MOST_ROWS} more")] if len(made) > MOST_ROWS else [])]
+    """Return the first `MAX_ROWS` rows, and a row that says how many more there are."""
+    return [*made[:MAX_ROWS], *([row("", f"and {len(made) - MAX_ROWS} more")] if len(made) > MAX_ROWS else [])]

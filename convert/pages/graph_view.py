@@ -18,7 +18,7 @@ from convert.graph.values import known_dims
 from convert.pages.template import script, section, soft
 from convert.text import visible
 
-MOST_NODES = 1500
+MAX_NODES = 1500
 """A browser lays out so many in some seconds; a larger graph is drawn by its modules."""
 _MOST_ATTRIBUTES = 6
 _LONGEST = 60
@@ -164,13 +164,13 @@ def _drawn_nodes(graph: ir.Graph, categories: Mapping[str, str]) -> tuple[dict[s
             edges[made_by[value], end] = ""
     inner = sum(1 for _ in graph.all_nodes()) - len(graph)
     about = f"{len(graph):,} nodes{f', and {inner:,} in their bodies' if inner else ''}."
-    folded = "" if len(graph) <= MOST_NODES else f" Folded by module to {len(nodes):,}."
+    folded = "" if len(graph) <= MAX_NODES else f" Folded by module to {len(nodes):,}."
     return {"nodes": nodes, "edges": [[*ends, label] for ends, label in edges.items()]}, about + folded
 
 
 def _grouping(graph: ir.Graph) -> Any:
     """Return what each node is drawn as: itself, or its module, at the greatest depth that leaves few enough boxes."""
-    if len(graph) <= MOST_NODES:
+    if len(graph) <= MAX_NODES:
         return lambda number, node: f"node {number}"
     paths = [_module(node).split(".") for node in graph]
 
@@ -179,7 +179,7 @@ def _grouping(graph: ir.Graph) -> Any:
 
     def is_too_deep(depth: int) -> bool:  # the deeper, the more modules there are
         names = names_at(depth)
-        return len(set(names)) + names.count("") > MOST_NODES
+        return len(set(names)) + names.count("") > MAX_NODES
 
     depth = bisect_left(range(1, max(map(len, paths)) + 1), True, key=is_too_deep)
     names = names_at(depth)

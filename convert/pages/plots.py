@@ -15,7 +15,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
 _ZERO = 1e-17  # where an error of exactly zero is drawn
 _ROW, _NAMES, _LONGEST_NAME = 30, 216, 28  # the bars of the outputs: height of a row, left edge, and width of the names
 _MOST_LABELS, _LONGEST_LABEL = 12, 12
-MOST_BARS = 40
+MAX_BARS = 40
 
 Scale: TypeAlias = Callable[[float], float]
 """Where a number is drawn."""
@@ -46,10 +46,10 @@ def plot_node_errors(places: Sequence[Place], first: str = "") -> str:
 def plot_output_errors(rows: Sequence[OutputVerdict]) -> str:
     """Return a plot of each output's error as a bar, with its noise floor and its bound, on a logarithmic scale.
 
-    The height depends on the number of outputs. If there are more than `MOST_BARS`, those with the largest ratio of
+    The height depends on the number of outputs. If there are more than `MAX_BARS`, those with the largest ratio of
     error to noise floor are shown.
     """
-    shown = sorted(rows, key=lambda r: r.error / max(r.floor, _ZERO), reverse=True)[:MOST_BARS]
+    shown = sorted(rows, key=lambda r: r.error / max(r.floor, _ZERO), reverse=True)[:MAX_BARS]
     shown = [row for row in rows if row in shown]
     numbers = [max(n, _ZERO) for row in shown for n in (row.error, row.floor, FACTOR * row.floor)]
     low, high = _decade_range(n for n in numbers if math.isfinite(n))

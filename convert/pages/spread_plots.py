@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from convert.outcome.verdict import OutputVerdict, Spread
-from convert.parity.compare.spread import MOST_POINTS, STEPS, WORST_POINTS
+from convert.parity.compare.spread import MAX_POINTS, STEPS, WORST_POINTS
 from convert.text import escape, visible
 
 from .template import cell, number_cell, table
@@ -19,7 +19,7 @@ _APART = 0.01
 _TICK = 44
 """How far apart the labels of an axis are."""
 
-MOST_OUTPUTS = 8
+MAX_OUTPUTS = 8
 """Outputs that are drawn, those that failed first."""
 
 
@@ -30,9 +30,9 @@ def spread_plots(rows: Sequence[OutputVerdict]) -> str:
         return (
             '<p id="no-spread">There is no plot of the elements: the report of this verdict has no sample of them.</p>'
         )
-    parts = [_output(row, place) for place, row in enumerate(shown[:MOST_OUTPUTS])]
-    if len(shown) > MOST_OUTPUTS:
-        parts.append(f'<p class="soft">{len(shown) - MOST_OUTPUTS} more outputs are not drawn.</p>')
+    parts = [_output(row, place) for place, row in enumerate(shown[:MAX_OUTPUTS])]
+    if len(shown) > MAX_OUTPUTS:
+        parts.append(f'<p class="soft">{len(shown) - MAX_OUTPUTS} more outputs are not drawn.</p>')
     return "".join(parts)
 
 
@@ -42,7 +42,7 @@ def _output(row: OutputVerdict, place: int) -> str:
     if not isinstance(spread, Spread):
         return f'{head}<p class="no-plot">There is no plot: {escape(str(spread))}.</p>'
     sample = f"all {spread.elements:,} elements"
-    if spread.elements > MOST_POINTS:
+    if spread.elements > MAX_POINTS:
         sample = f"{len(spread.points):,} of {spread.elements:,} elements, the {WORST_POINTS} furthest off among them"
     return (
         f'{head}<div class="pair"><figure>{histogram(spread, f"histogram-{place}")}<figcaption class="soft">'

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from convert.batch.show import reason
-from convert.batch.worker import GOOD
+from convert.batch.worker import SUCCESSES
 from convert.errors import UsageError
 from convert.pages import verification
 from convert.pages.from_json import error_from_json, report_from_json
@@ -62,7 +62,7 @@ def _write_task(record: Mapping[str, Any], path: Path) -> None:
 
 
 def _page(records: Sequence[dict[str, Any]], links: Sequence[str], summary: dict[str, Any], command: str) -> Page:
-    good = sum(record["outcome"] in GOOD for record in records)
+    good = sum(record["outcome"] in SUCCESSES for record in records)
     ordered = sorted(zip(records, links, strict=True), key=lambda pair: _ORDER.index(_style(pair[0]["outcome"])))
     rows = [_row(record, link) for record, link in ordered]
     lacking = [[cell(str(count), "number"), cell(name)] for name, count in summary["unsupported"].items()]
@@ -84,7 +84,7 @@ def _page(records: Sequence[dict[str, Any]], links: Sequence[str], summary: dict
 
 
 def _style(outcome: str) -> str:
-    return "good" if outcome in GOOD else "unsure" if outcome == "inconclusive" else "bad"
+    return "good" if outcome in SUCCESSES else "unsure" if outcome == "inconclusive" else "bad"
 
 
 _ORDER = ("bad", "unsure", "good")

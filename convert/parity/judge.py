@@ -18,7 +18,7 @@ from convert.parity.compare.narrow import NarrowOutput, compare_narrow, judge_sl
 from convert.parity.compare.outputs import (
     FACTOR,
     FLOAT64_BOUND,
-    LEAST,
+    MIN_TOLERANCE,
     OUTLIER,
     ROUNDINGS,
     SUSPICIOUS,
@@ -67,7 +67,7 @@ class Evidence:
     """What rounding does to the graph with stored weights, if only the weights are narrower."""
     followed_sources: Outputs = field(default_factory=list)
     """The source's outputs on sets on which the target follows it, which need no reference (`compare/followed.py`)."""
-    slice_roundoff: float = LEAST
+    slice_roundoff: float = MIN_TOLERANCE
     """The relative error of a slice as a whole that `judge_slices` allows, for a target with narrower numbers."""
 
     @cached_property

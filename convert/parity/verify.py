@@ -22,7 +22,7 @@ from convert.outcome.notes import Note
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Finding, Verdict
 from convert.parity.compare.declared_signature import compare_declared_signature
 from convert.parity.compare.followed import FollowedSets, followed_sets, later_sets, take_followed
-from convert.parity.compare.outputs import FACTOR, LEAST
+from convert.parity.compare.outputs import FACTOR, MIN_TOLERANCE
 from convert.parity.compare.overflow import without_overflow
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.compare.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
@@ -196,7 +196,7 @@ def _verify(
 def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: FollowedSets) -> Evidence:
     """Return the evidence for `judge`: the runs, and how source and target store numbers."""
     stored = pair.stored
-    form, slice_roundoff, stored_estimates = _simulated_form(stored, runs.placed), LEAST, None
+    form, slice_roundoff, stored_estimates = _simulated_form(stored, runs.placed), MIN_TOLERANCE, None
     if form in stored_as.VALUES:
         slice_roundoff = ROUNDOFF[stored_as.VALUES[form]]
     if runs.placed is not None and stored_as.is_weights_alone(form):

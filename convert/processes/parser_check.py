@@ -23,7 +23,7 @@ from convert.processes.sandbox import confine_parser, die_with_parent
 _BUSY = 10
 """Factor by which the time limit is extended on a busy machine."""
 
-AGAIN = "get the file again and compare its checksum with the source's"
+GET_AGAIN_HINT = "get the file again and compare its checksum with the source's"
 
 
 def check_file(path: Path, module: str, library: str, seconds: float, *arguments: str) -> None:
@@ -58,7 +58,7 @@ def check_parses(
         if done.returncode not in (-signal.SIGXCPU, -signal.SIGKILL):
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             message = (lines or [f"{library} ended with code {done.returncode}"])[-1]
-    raise BadInput(f"{label} is damaged: {message}", hint=AGAIN)
+    raise BadInput(f"{label} is damaged: {message}", hint=GET_AGAIN_HINT)
 
 
 def begin_check() -> list[str]:

@@ -60,9 +60,9 @@ _TOLD = 0.5
 """Seconds between two looks at a child's progress."""
 
 GENERATE = "generate"
-"""Requested like a precision: greedy generation, with its parameters (`HOW`) and prompt in the single feed."""
+"""Requested like a precision: greedy generation, with parameters (`GENERATION_KEY`) and prompt in the one feed."""
 
-HOW = "how"
+GENERATION_KEY = "how"
 
 TIME = "time"
 """Requested like a precision: the seconds that a run on the single feed takes, measured several times."""
@@ -395,8 +395,8 @@ def _generated(
     from convert.runtimes.generation import generation_from_json
 
     run: Callable[..., dict[str, np.ndarray]] = runner.generate  # type: ignore[attr-defined]
-    how = generation_from_json(str(feed[HOW].item()))
-    return run(source, how, {name: array for name, array in feed.items() if name != HOW}, options)
+    how = generation_from_json(str(feed[GENERATION_KEY].item()))
+    return run(source, how, {name: array for name, array in feed.items() if name != GENERATION_KEY}, options)
 
 
 def _probe(runner: plugin.Runner, source: Source, feeds: Feeds, options: Options, *, once: bool) -> Outputs:

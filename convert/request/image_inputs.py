@@ -81,7 +81,7 @@ def _parse_number(text: str, part: str) -> float:
         raise UsageError(f"--image-as: {part!r} holds no number", hint=_SYNTAX) from None
 
 
-def picture_batch(paths: Sequence[Path], how: ImagePreparation) -> dict[Any, np.ndarray]:
+def image_batch(paths: Sequence[Path], how: ImagePreparation) -> dict[Any, np.ndarray]:
     """Return one batch of images as inputs by name (or by index 0): float arrays [n,c,h,w] or [n,h,w,c].
 
     Raises `ConvertError` without Pillow, `BadInput` for a file that is no image, and `UsageError` for different sizes.

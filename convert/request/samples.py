@@ -26,11 +26,11 @@ def load_samples(path: Path, image_as: str = "") -> dict[Any, np.ndarray]:
     for an invalid `image_as`, and `ConvertError` for images without Pillow.
     """
     from convert.request.given_arrays import load_array, load_inputs
-    from convert.request.image_inputs import parse_preparation, picture_batch
+    from convert.request.image_inputs import image_batch, parse_preparation
 
-    pictures = pictures_of(path)
+    pictures = image_files(path)
     if pictures:
-        return picture_batch(pictures, parse_preparation(image_as))
+        return image_batch(pictures, parse_preparation(image_as))
     if path.is_file() and path.suffix == ".npy":
         return {FIRST: load_array(path)}
     if path.is_dir() and not any(path.glob("*.npy")):
@@ -38,7 +38,7 @@ def load_samples(path: Path, image_as: str = "") -> dict[Any, np.ndarray]:
     return dict(load_inputs(path))
 
 
-def pictures_of(path: Path) -> list[Path]:
+def image_files(path: Path) -> list[Path]:
     """Return the image files in a folder, sorted by name, or the given image file."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     return [file for file in files if file.suffix.lower() in _PICTURES and file.is_file()]

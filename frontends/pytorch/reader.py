@@ -24,7 +24,6 @@ from convert.request.source import Source
 from .common.modes import note_fast_path
 from .common.used_weights import note_unused_modules, recording_used_weights
 from .common.wider import widen_graph
-from .export.apart_ways import read_all_ways
 from .export.capture import capture, inference
 from .export.captured import Capture
 from .export.decisions import deciding
@@ -37,7 +36,8 @@ from .export.patches.hits import loops_over_hits, places_of_hits
 from .export.patches.lengths import symbolic_numbers
 from .export.patches.patch import Stage
 from .export.prepare import OneSizeOnly
-from .export.size_ways import read_size_ways
+from .export.separate_paths import read_all_paths
+from .export.size_branches import read_size_branches
 from .export.static_dims import Place, read_with_static_dims
 from .files.hugging_face import (
     is_hugging_face,
@@ -66,7 +66,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if is_hugging_face(source):
         options = replace(options, inputs=specs_of(thing))
         note_windows(thing, report)
-        note_single_picture(specs_of(thing), report)
+        note_single_image(specs_of(thing), report)
     if isinstance(thing, ExportedProgram):
         return lower(thing, report, _dims_of_specs(thing, options))
     note_fast_path(thing, report)
@@ -227,7 +227,7 @@ def _read_all_ways(
                 lines.update(line for each in made for line in each.lines)
 
     try:
-        model = read_all_ways(read_path)
+        model = read_all_paths(read_path)
     except (Unsupported, UsageError) as other:
         report.notes[:] = before
         if is_about_data(other):  # the line of a decision without an If, on a path that depends on another condition
@@ -244,14 +244,14 @@ def _read_all_ways(
 
 
 def _read_one_way(
-    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, size_ways: bool = True
+    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, size_branches: bool = True
 ) -> ir.Model:
-    """Return the graph of one capture, with the paths that forward takes for other sizes unless `size_ways` is
+    """Return the graph of one capture, with the paths that forward takes for other sizes unless `size_branches` is
     False.
     """
     before = list(report.notes)
     done = capture(thing, options, report, static)
-    read = partial(read_size_ways, thing) if size_ways and not options.single_size_branch else _lower_capture
+    read = partial(read_size_branches, thing) if size_branches and not options.single_size_branch else _lower_capture
     try:
         return read(done, _wanted_names(done), report)
     except OneSizeOnly:

@@ -38,7 +38,7 @@ from convert.batch.journal import Journal
 from convert.batch.plan import Task
 from convert.batch.processes import process_tree, task_memory
 from convert.batch.task_key import compute_key, versions
-from convert.batch.worker import GOOD, run
+from convert.batch.worker import SUCCESSES, run
 from convert.processes.marks import new_mark
 
 PAIRS = (("onnx", "onnx"), ("onnx", "tf"), ("pt", "onnx"), ("pt", "tf"), ("pt", "caffe2"))
@@ -171,7 +171,7 @@ def tasks(verify: bool) -> None:
                 options["verify"] = False
             path = folder / f"net.{source}"
             ending = run(Task("net", path, form, folder / f"out-{source}.{form}", options), None, address)
-            assert ending.outcome in GOOD, (source, form, ending.reason)
+            assert ending.outcome in SUCCESSES, (source, form, ending.reason)
 
         cold = {pair: timed(lambda pair=pair: one(*pair, ""))[1] for pair in PAIRS}
 

@@ -16,7 +16,7 @@ from convert.rules import Rule
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import onnx_op
-from ..tensors import halves_in_float32, is_floating, kept_apart
+from ..tensors import fusion_barrier, halves_in_float32, is_floating
 
 
 def one_zero(x: KerasTensor) -> KerasTensor:
@@ -85,7 +85,7 @@ def _prevent_fusion(k: Emitter, x: Any) -> Any:
     After a sum, oneDNN loses the slope of a LeakyRelu; after a Swish or HardSwish it has no kernel for a LeakyRelu. It
     has no kernel for Mish after any of them.
     """
-    return kept_apart(x) if _maker(k) in _FUSED else x
+    return fusion_barrier(x) if _maker(k) in _FUSED else x
 
 
 @onnx_op("PRelu")

@@ -18,7 +18,7 @@ from convert.rules import Rule
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import onnx_op
-from ..tensors import is_floating, kept_apart, minus, plus
+from ..tensors import fusion_barrier, is_floating, minus, plus
 
 
 def unary_rule(function: Callable[[Any], Any]):
@@ -180,7 +180,7 @@ def maximum(k, *values):
     After a convolution and a sum, the result is wrong for any factor.
     """
     multiples = multiples_among_inputs(k.node, every=True)
-    apart = [kept_apart(x) if i in multiples else x for i, x in enumerate(values)]
+    apart = [fusion_barrier(x) if i in multiples else x for i, x in enumerate(values)]
     return variadic_rule((layers.Maximum, ops.maximum))(k, *apart)
 
 
@@ -238,7 +238,7 @@ def power(k, x, exponent):
     if number is not None and number.size == 1 and (number == -0.5).all():
         # TensorFlow's optimizer turns this division into an Rsqrt; oneDNN's optimizer then replaces a normalization
         # with an Rsqrt by a layer that has its own epsilon (2.21).
-        y = kept_apart(y)
+        y = fusion_barrier(y)
     return y
 
 

@@ -15,7 +15,7 @@ from convert.semantics.windows import axis_pads, split_pads, transposed_same_pad
 from ..constants import Constant
 from ..emitter import Emitter, Value
 from ..rules import channels_last
-from ..tensors import kept_apart
+from ..tensors import fusion_barrier
 from ..windows import KerasWindows, layer_by_rank, pad_zeros, spatial_sizes, take_strided, windows
 
 
@@ -34,7 +34,7 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         # removes a slice that seems to cut nothing, and a mean that seems to be over one element (2.21). If a window
         # lies entirely in the pads after the input, oneDNN reads beyond them and may crash the process.
         beyond = _end_padding(x) >= window.reach[-1]
-        x = kept_apart(x) if beyond or (len(kernel) == 3 and _is_padded(x)) else x
+        x = fusion_barrier(x) if beyond or (len(kernel) == 3 and _is_padded(x)) else x
     elif len(kernel) == 3 and _is_padded(x):
         # Under oneDNN the layer applies the pads of the Pad before it, and not its own (TensorFlow 2.21).
         x = ops.concatenate([x[:, :1], x[:, 1:]], 1)

@@ -6,13 +6,13 @@ import re
 
 from tensorflow.core.framework import graph_pb2
 
-from ..emit import KEPT_APART
+from ..emit import FUSION_BARRIER
 
-_NAME = re.compile(rf"(.*/)?{KEPT_APART}(_\d+)?")
+_NAME = re.compile(rf"(.*/)?{FUSION_BARRIER}(_\d+)?")
 
 
-def write_kept_apart_as_checks(definition: graph_pb2.GraphDef) -> None:
-    """Change each ExpandDims and Squeeze of `kept_apart` into an EnsureShape that checks nothing, in place.
+def write_fusion_barriers_as_checks(definition: graph_pb2.GraphDef) -> None:
+    """Change each ExpandDims and Squeeze of `fusion_barrier` into an EnsureShape that checks nothing, in place.
 
     TensorFlow's optimizer does not look past an EnsureShape either. The converter removes an EnsureShape of known rank,
     while it would write ExpandDims and Squeeze.

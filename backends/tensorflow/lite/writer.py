@@ -49,7 +49,7 @@ from ..rules import CALIBRATED, LITE, onnx_op, standard_operator
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
-from .apart import write_kept_apart_as_checks
+from .apart import write_fusion_barriers_as_checks
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
 from .gaps import WRITTEN_OUT
@@ -119,7 +119,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
         run_passes(model, (cast_ends,), options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
-    write_kept_apart_as_checks(definition)
+    write_fusion_barriers_as_checks(definition)
     (folder / "model").mkdir()
     (folder / "operators.pb").write_bytes(definition.SerializeToString())
     with open(folder / "graph.pb", "w+b") as graph, open(folder / "model" / "saved_model.pb", "wb") as stream:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..emit import Emitter, kept_apart
+from ..emit import Emitter, fusion_barrier
 from ..rules import LITE, onnx_op
 from .reduce import kept_from_reordering
 from .sums import halves_in_float32
@@ -36,7 +36,7 @@ def _prevent_swish_fusion(t: Emitter, x: tf.Tensor) -> tf.Tensor:
     operator (TensorFlow 2.21).
     """
     maker = t.node.inputs[0].producer() if t.node is not None and t.node.inputs[0] is not None else None
-    return kept_apart(x) if maker is not None and maker.op_type in ("Mul", "Swish") else x
+    return fusion_barrier(x) if maker is not None and maker.op_type in ("Mul", "Swish") else x
 
 
 @onnx_op("PRelu")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from convert.graph.rounding import is_inexact_divisor, is_rounded
 from convert.graph.values import known_dims, multiples_among_inputs
 
-from ..emit import Emitter, Value, kept_apart
+from ..emit import Emitter, Value, fusion_barrier
 from ..rules import LITE, onnx_op
 
 
@@ -77,9 +77,9 @@ def _no_bias(t: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
     a, b = _behind_bias(a, b), _behind_bias(b, a)
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     if _is_scaled_product(a) and _may_repeat(t, a, b, 0):
-        return kept_apart(a), b
+        return fusion_barrier(a), b
     if _is_scaled_product(b) and _may_repeat(t, b, a, 1):
-        return a, kept_apart(b)
+        return a, fusion_barrier(b)
     return a, b
 
 
@@ -104,7 +104,7 @@ def _behind_bias(x: Value, other: Value) -> Value:
     if not isinstance(x, tf.Tensor) or x.op.type != "BiasAdd" or other.shape.rank is None:
         return x
     long = [axis for axis, n in enumerate(other.shape) if n != 1]
-    return kept_apart(x) if len(long) == 1 and long[0] != other.shape.rank - 1 else x
+    return fusion_barrier(x) if len(long) == 1 and long[0] != other.shape.rank - 1 else x
 
 
 def _is_scaled_product(x: Value) -> bool:
@@ -212,7 +212,7 @@ def pow_(t, a, b):
         return _integer_power(a, b, natural)
     if a.dtype == b.dtype or (a.dtype.is_floating and b.dtype.size <= a.dtype.size):
         y = tf.pow(a, tf.cast(b, a.dtype))
-        return kept_apart(y) if _is_inverse_root(t.static(b)) else y
+        return fusion_barrier(y) if _is_inverse_root(t.static(b)) else y
     return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
 
 
@@ -255,7 +255,7 @@ def bit_shift(t, a, b, *, direction):
 def max_(t, *inputs):
     # oneDNN's optimizer makes a LeakyRelu of max(x, c·x), whatever the factor c (TensorFlow 2.21).
     multiples = multiples_among_inputs(t.node)
-    first, *others = [kept_apart(x) if i in multiples else x for i, x in enumerate(inputs)]
+    first, *others = [fusion_barrier(x) if i in multiples else x for i, x in enumerate(inputs)]
     return reduce(tf.maximum, others, tf.convert_to_tensor(first))
 
 

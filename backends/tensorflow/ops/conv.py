@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 from convert.semantics.windows import split_pads, transposed_same_pads
 
 from ..constants import Constant
-from ..emit import Dim, Emitter, Value, kept_apart
+from ..emit import Dim, Emitter, Value, fusion_barrier
 from ..rules import channels_last
 from .shape import pack_dims
 from .windows import SpatialWindows, kernel_shape_of, pad_spatial, spatial_shape, take_strided, windows
@@ -31,14 +31,14 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     if bias is None:
         # oneDNN fuses Pad, Conv3D and LeakyRelu (or an equivalent maximum) into a kernel that uses a slope of 1
         # (TensorFlow 2.21).
-        return kept_apart(y) if len(kernel) == 3 else y
+        return fusion_barrier(y) if len(kernel) == 3 else y
     if (window.strides[-1] > 1 and window.dilations[-1] > 1) or _may_hold_padding_only(window):
         # With a fused bias, oneDNN crashes the process if a window along the width holds padding only.
-        y = kept_apart(y)
+        y = fusion_barrier(y)
     # BiasAdd after a grouped convolution is fused into a kernel that exists with oneDNN only.
     y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
     lies = not isinstance(w, Constant) or w.variable
-    return kept_apart(y) if lies and t.readers() & _SLOW_IF_FUSED else y
+    return fusion_barrier(y) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 
 def _may_hold_padding_only(window: SpatialWindows) -> bool:
@@ -142,7 +142,7 @@ def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) 
         # Explicit pads avoid a Pad, which copies all of x. With a fused bias they abort under oneDNN (TensorFlow 2.21).
         (top, left), (bottom, right) = window.before, window.after
         pads = [[0, 0], [top, bottom], [left, right], [0, 0]]
-        return kept_apart(tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], pads))
+        return fusion_barrier(tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], pads))
     x = pad_spatial(x, window.before, window.after)
     if strides[0] == strides[1] and set(dilations) == {1}:
         return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "VALID")
@@ -175,7 +175,7 @@ def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWin
     if isinstance(x, tf.Tensor) and x.op.type in ("Pad", "PadV2"):
         # oneDNN fuses Pad and Conv3D into one operator, but TensorFlow infers its shape without the pads. It then
         # removes a slice that seems to cut nothing, and a mean that seems to be over one element (TensorFlow 2.21).
-        x = kept_apart(x)
+        x = fusion_barrier(x)
     if set(window.dilations) == {1}:
         return tf.nn.conv3d(x, kernel, [1, *window.strides, 1], "VALID")
     # The CPU kernel has no dilations; TensorFlow's space-to-batch form has no strides with them.

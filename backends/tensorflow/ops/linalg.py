@@ -8,7 +8,7 @@ import tensorflow as tf
 from convert.graph.values import known_dims
 
 from ..constants import Constant
-from ..emit import Emitter, LazyDims, Value, kept_apart
+from ..emit import Emitter, LazyDims, Value, fusion_barrier
 from ..rules import LITE, onnx_op
 from .binary import as_row
 from .shape import dims_product, pack_dims
@@ -92,7 +92,7 @@ def _matmul(a: Value, b: Value) -> tf.Tensor:
     oneDNN's fused product crashes the process if there are no elements to sum.
     """
     y = tf.matmul(a, b)
-    return y if a.shape[-1] or b.shape[-2] else kept_apart(y)
+    return y if a.shape[-1] or b.shape[-2] else fusion_barrier(y)
 
 
 @onnx_op("MatMul")

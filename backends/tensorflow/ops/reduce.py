@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ..emit import Emitter, Value, kept_apart
+from ..emit import Emitter, Value, fusion_barrier
 from ..rules import onnx_op
 from .sums import is_half, mean, total
 from .unary import UNSIGNED
@@ -81,7 +81,7 @@ def kept_from_reordering(x: Value) -> tf.Tensor:
     index differs if the function makes numbers equal. It also rewrites Max(Tanh(x)) to Tanh(Max(x)), and loses the Tanh
     if an Exp(…) - 1 follows, which it rewrites to Expm1 (TensorFlow 2.21, with MaxPool, Max and Min).
     """
-    return kept_apart(x)
+    return fusion_barrier(x)
 
 
 def largest(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:

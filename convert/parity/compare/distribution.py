@@ -29,7 +29,7 @@ FALSE_ALARMS = 1e-6
 """Upper bound on the probability of a false alarm for an output with the same distribution on both sides."""
 _TESTS = 4
 BOUND = float(np.sqrt(2 * np.log(2 * _TESTS / FALSE_ALARMS)))
-LEAST = 1e-3
+SYSTEMATIC_SHARE = 1e-3
 """Differences up to this share of the output's size may be systematic rounding error."""
 
 
@@ -57,7 +57,7 @@ def distribution_difference(sources: Sequence[np.ndarray], targets: Sequence[np.
             surprise = abs(off.sum()) / max(float(np.sqrt((off**2).sum())), float(np.finfo(np.float64).tiny))
             share = abs(off.mean()) / (size * np.sqrt(max(center.size, 1)))
             share = share if what == "mean" else float(np.sqrt(share / size))
-            if surprise > BOUND and share > LEAST:
+            if surprise > BOUND and share > SYSTEMATIC_SHARE:
                 return f"the {what} of {len(sources)} draws differs, by {share:.1e} of the output's size"
     return ""
 

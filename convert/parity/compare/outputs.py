@@ -25,7 +25,7 @@ FACTOR = 4.0
 # Least noise floor, for a source that happens to be exact: a few roundings of float32 (unit roundoff 2⁻²⁴) per output.
 ROUNDINGS = 4.0
 # Errors up to this pass, however exact the source is.
-LEAST = FACTOR * ROUNDINGS * 2.0**-24
+MIN_TOLERANCE = FACTOR * ROUNDINGS * 2.0**-24
 # Bound on the target's worst element, as a multiple of the source's worst. Rounding errors have tails, and the worst
 # element varies more than the mean square. Defects of single elements (borders, paddings) are far beyond this.
 OUTLIER = 16.0

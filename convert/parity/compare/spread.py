@@ -11,7 +11,7 @@ from convert.graph.tensors import widened_array
 from convert.outcome.verdict import Spread
 from convert.parity.magnitudes import rms
 
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 WORST_POINTS = 100
 """How many points of the sample are the elements with the largest errors, so that rare defects are always shown."""
 
@@ -82,11 +82,11 @@ def _errors(
 
 
 def _chosen(errors: np.ndarray) -> np.ndarray:
-    """Return the indices of at most `MOST_POINTS` elements: the worst ones, and others at equal steps."""
-    if errors.size <= MOST_POINTS:
+    """Return the indices of at most `MAX_POINTS` elements: the worst ones, and others at equal steps."""
+    if errors.size <= MAX_POINTS:
         return np.arange(errors.size)
     worst = np.argpartition(errors, -WORST_POINTS)[-WORST_POINTS:]
-    even = np.linspace(0, errors.size - 1, MOST_POINTS - WORST_POINTS).astype(np.int64)
+    even = np.linspace(0, errors.size - 1, MAX_POINTS - WORST_POINTS).astype(np.int64)
     return np.unique(np.concatenate([worst, even]))
 
 

@@ -25,7 +25,7 @@ from convert.parity.magnitudes import rms
 
 TIMES = 8.0
 """Factor by which the simulated rounding errors exceed those of the dtypes, in standard deviations."""
-FEWEST, RUNS, MAX_RUNS = 2, 8, 32
+MIN_RUNS, RUNS, MAX_RUNS = 2, 8, 32
 """Number of runs: at first, as a rule, and where something smaller than rounding decides."""
 _SINGLE = 0.75
 """Allowed error of a single element, in units of the rms of its moves, which are `TIMES` too large."""
@@ -36,8 +36,8 @@ _HOPELESS = 100.0
 RMS = 1 / 3
 """Largest rms of errors, in units of the largest moves; a standard deviation is a twelfth of these."""
 UNDECIDED = 0.1
-"""Agreement proves nothing if a standard deviation of rounding exceeds this share of the output; but see `AGREES`."""
-AGREES = 1e-3
+"""Agreement proves nothing if a standard deviation of rounding exceeds this share; but see `AGREEMENT_SHARE`."""
+AGREEMENT_SHARE = 1e-3
 """If source and target agree to this share of the output, the agreement counts in spite of `UNDECIDED`."""
 _UNSEEN = 0.25
 """Largest share of the differing steps that may flip in none of the runs."""
@@ -207,7 +207,7 @@ def _explain_numbers(
         shifts = [_along(direction, each, rows) for each in (errors, *moves)]
         if (np.abs(shifts[0]) > largest_moves(np.stack(shifts[1:]))).any():
             return Explained(f"the {what} of its elements differs by more than rounding does to it", share)
-    if not undecided and share > UNDECIDED and apart > AGREES * scale:
+    if not undecided and share > UNDECIDED and apart > AGREEMENT_SHARE * scale:
         undecided = f"rounding alone moves it by {share:.0%} of its size"
     return Explained("", share, undecided)
 
@@ -288,7 +288,7 @@ class Estimates:
         Raises like `drawn`.
         """
         found = None
-        for draws in (FEWEST, RUNS, MAX_RUNS):
+        for draws in (MIN_RUNS, RUNS, MAX_RUNS):
             drawn = self.drawn(place, name, roundoff, draws)
             if drawn is None:
                 break
@@ -322,7 +322,7 @@ class Estimates:
         """Return outputs of the graph: first exact, then with rounding errors; fewer runs if the time is over.
 
         found: runs that were computed before; new ones are appended. Returns [] if the graph does not run. Raises
-        `ResourceLimit` if the time is over with fewer than `FEWEST` runs with errors.
+        `ResourceLimit` if the time is over with fewer than `MIN_RUNS` runs with errors.
         """
         from convert.reference.monte_carlo import run_with_rounding
 
@@ -333,7 +333,7 @@ class Estimates:
                 for seed in range(len(found), draws + 1):
                     found.append(run(seed, times=TIMES if seed else 0.0))
         except ResourceLimit:
-            if len(found) <= FEWEST:
+            if len(found) <= MIN_RUNS:
                 raise
         except ConvertError:
             return []

@@ -14,10 +14,10 @@ from convert.errors import ConvertError, Unsupported
 from convert.graph.values import known_dims
 from convert.outcome.notes import Note
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Finding, GenerationVerdict, Verdict
-from convert.parity.compare.outputs import FACTOR, LEAST, OUTLIER
+from convert.parity.compare.outputs import FACTOR, MIN_TOLERANCE, OUTLIER
 from convert.parity.magnitudes import rms, smaller_parts
 from convert.parity.method import VerifyMethod
-from convert.processes.process import GENERATE, HOW, execute
+from convert.processes.process import GENERATE, GENERATION_KEY, execute
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.runtimes.generation import PAST, PRESENT, STATES, CachePart, EncoderGeneration, Generation
@@ -63,7 +63,9 @@ def generate_with(
 
     Raises like `RunningChild.results`, and `Unsupported` if its runner cannot generate.
     """
-    running = execute(model, [{HOW: np.array(how.to_json(), object), **prompt}], (GENERATE,), options, method.limits)
+    running = execute(
+        model, [{GENERATION_KEY: np.array(how.to_json(), object), **prompt}], (GENERATE,), options, method.limits
+    )
     with doing(f"generating with the {side}", f"{how.tokens} tokens"):
         found = running.results()[GENERATE]
     if isinstance(found, Unsupported):
@@ -129,7 +131,7 @@ def compare_generation(
     noise = max(noise, small_floor) if parts else noise
     difference = float(np.abs(others[finite] - scores[finite]).max(initial=0.0))
     margin = float(scores[chosen] - scores[other])
-    bound = 2 * OUTLIER * max(noise, LEAST / FACTOR) * size
+    bound = 2 * OUTLIER * max(noise, MIN_TOLERANCE / FACTOR) * size
     description = (
         f"token {step + 1} of {steps} of row {row} is {other} where the source has {chosen}: its scores of the two are "
         f"{margin:.2e} apart, and those of the target up to {difference:.2e} off"

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from convert.parity.inputs.feeds import Feed
 
-MOST = 1_000_000
+MAX_ELEMENTS = 1_000_000
 """Most elements in weights and inputs of a small model; larger models are too slow for hundreds of runs."""
 _PRODUCTS, _ELEMENTS = 1 << 29, 1 << 19
 """Limits of a cheap run: input elements times weights, about the cost of convolutions, and input elements."""
@@ -14,12 +14,12 @@ _PRODUCTS, _ELEMENTS = 1 << 29, 1 << 19
 
 def is_small(graph: ir.Model, feed: Feed) -> bool:
     """Return whether a graph is small enough for many runs on a set of inputs."""
-    return _weights(graph) + _elements(feed) <= MOST
+    return _weights(graph) + _elements(feed) <= MAX_ELEMENTS
 
 
 def is_large(graph: ir.Model) -> bool:
     """Return whether a graph is not small for any inputs, because its weights alone are too many."""
-    return _weights(graph) > MOST
+    return _weights(graph) > MAX_ELEMENTS
 
 
 def is_cheap(graph: ir.Model, feed: Feed) -> bool:

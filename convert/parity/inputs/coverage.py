@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.metadata import WAYS_KEY
+from convert.graph.metadata import PATHS_KEY
 from convert.graph.tensors import widened_array
 from convert.parity.inputs.feeds import Feed
-from convert.parity.inputs.size_ways import ways_left
+from convert.parity.inputs.size_branches import uncovered_branches
 from convert.text import counted
 
 
@@ -21,7 +21,7 @@ def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
     input. If the graph has branches that depend on sizes, the text ends with how many of them the feeds take.
     """
     values = [_values(str(value.name), feeds) for value in graph.graph.inputs]
-    ways, left = len(graph.meta.get(WAYS_KEY, [])), len(ways_left(graph, feeds))
+    ways, left = len(graph.meta.get(PATHS_KEY, [])), len(uncovered_branches(graph, feeds))
     taken = f"{ways - left} of {ways} ways that depend on sizes" if ways else ""
     sets = "; ".join(filter(None, _sets(graph, feeds)))
     return "; ".join(part for part in (sets, ", ".join(filter(None, values)), taken) if part)

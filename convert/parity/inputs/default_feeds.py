@@ -13,7 +13,7 @@ from convert.parity.inputs import feeds as inputs
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.long_sizes import long_feeds
 from convert.parity.inputs.saved import input_sets
-from convert.parity.inputs.size_ways import way_feeds
+from convert.parity.inputs.size_branches import branch_feeds
 from convert.parity.inputs.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
 from convert.parity.method import VerifyMethod
 from convert.request.options import Options
@@ -59,7 +59,7 @@ def default_feeds(
     long = long_feeds(graph, method.seeds + 5) if whole else []
     edges = (special, far, offset, uneven, longest, *long, inputs.smallest_feed(graph, method.seeds))
     every = [*feeds, *(edge for edge in edges if edge is not None)]
-    return _common_feeds([*every, *way_feeds(graph, every, method.seeds + 7)], method)
+    return _common_feeds([*every, *branch_feeds(graph, every, method.seeds + 7)], method)
 
 
 def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:

@@ -16,7 +16,7 @@ from convert.graph.tensors import nonfinite_kinds, numpy_dtype, widened_array
 
 NEAR = 1e-2
 """Relative error allowed for a number and its row; the plain inputs check rounding more strictly."""
-BEYOND = 1e30
+NEAR_OVERFLOW = 1e30
 """Numbers above this are close to overflow, which the order of a sum decides."""
 TINY = float(np.finfo(np.float32).tiny)
 """Numbers below this may be flushed to 0, as TensorFlow does."""
@@ -119,16 +119,16 @@ def _wrong_floats(source: np.ndarray, others: Sequence[np.ndarray], got: np.ndar
             noise = np.maximum(noise, np.where(finite, np.abs(source - other), 0))
         size = np.where(finite, np.abs(source), 0)
         bound = TINY + NEAR * (size + _of_row(size)) + 16 * (noise + _of_row(noise))
-        wrong |= finite & (size < BEYOND) & (np.abs(np.where(finite, given - source, 0)) > bound)
+        wrong |= finite & (size < NEAR_OVERFLOW) & (np.abs(np.where(finite, given - source, 0)) > bound)
     return wrong
 
 
 def _of_row(size: np.ndarray) -> np.ndarray:
     """Return the largest number of each row along the first axis, ignoring numbers close to overflow."""
     if size.ndim < 2 or not size.size:
-        return np.max(np.where(size < BEYOND, size, 0), initial=0.0)
+        return np.max(np.where(size < NEAR_OVERFLOW, size, 0), initial=0.0)
     behind = tuple(range(1, size.ndim))
-    return np.max(np.where(size < BEYOND, size, 0), axis=behind, keepdims=True, initial=0.0)
+    return np.max(np.where(size < NEAR_OVERFLOW, size, 0), axis=behind, keepdims=True, initial=0.0)
 
 
 def _difference_text(got: np.ndarray, source: np.ndarray, wrong: np.ndarray) -> str:

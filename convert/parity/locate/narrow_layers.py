@@ -28,7 +28,7 @@ from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source
 
-MOST = 10
+MAX_LAYERS = 10
 """Most layers that are listed."""
 _ROWS = 4
 """Number of samples to evaluate if the batch size is dynamic."""
@@ -64,7 +64,7 @@ def layers_of_narrow(
     options: Options,
     ends: Counterparts | Names,
 ) -> tuple[list[LayerLoss], list[Note]]:
-    """Return the `MOST` layers that lose most, and notes on joined parts that one scale does not fit.
+    """Return the `MAX_LAYERS` layers that lose most, and notes on joined parts that one scale does not fit.
 
     arrays: the graph's inputs. moves: the permutation of each input and output that has another layout in the target.
     If one of the graphs cannot be evaluated, or the target has none of the graph's values, a note says so instead.
@@ -80,7 +80,7 @@ def layers_of_narrow(
     if not values.targets:  # treat it as if its inputs were integers
         return [], [_not_compared("the target, read back, has none of the graph's values")]
     losses = list(_losses(graph, values))
-    return sorted(losses, key=_added_noise, reverse=True)[:MOST], list(_mixed(graph, values))
+    return sorted(losses, key=_added_noise, reverse=True)[:MAX_LAYERS], list(_mixed(graph, values))
 
 
 def _not_compared(why: str) -> Note:

@@ -10,7 +10,7 @@ from convert.errors import BadInput, ResourceLimit
 from convert.request.source import Source
 
 from . import parse_check
-from .parsing import AGAIN, artefact_in
+from .parsing import GET_AGAIN_HINT, artefact_in
 
 
 def read_bytes(path: Path) -> bytes:
@@ -41,4 +41,4 @@ def deserialize(data: bytes, label: str) -> Any:
         return export.deserialize(bytearray(data))
     except Exception as error:  # any exception: the flatbuffer is untrusted
         text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise BadInput(f"{label} is not read by jax.export: {text}", hint=AGAIN) from error
+        raise BadInput(f"{label} is not read by jax.export: {text}", hint=GET_AGAIN_HINT) from error

@@ -10,7 +10,7 @@ from convert.errors import BadInput
 from ..beginnings import BYTECODE, PORTABLE
 from ..context import has_quantized_types, load_quantized_types, make_context, separate_quantization
 
-AGAIN = "get the file again, or export the program again"
+GET_AGAIN_HINT = "get the file again, or export the program again"
 
 
 def artefact_in(data: bytes, label: str) -> bytes:
@@ -20,7 +20,7 @@ def artefact_in(data: bytes, label: str) -> bytes:
     at = data.find(PORTABLE)
     size = int.from_bytes(data[at - 4 : at], "little") if at >= 4 else 0
     if at < 4 or not 0 < size <= len(data) - at:
-        raise BadInput(f"{label} is no whole program of jax.export", hint=AGAIN)
+        raise BadInput(f"{label} is no whole program of jax.export", hint=GET_AGAIN_HINT)
     return data[at : at + size]
 
 
@@ -48,4 +48,4 @@ def parse_module(data: bytes, label: str) -> mlir.Module:
             return module
     except (mlir.MLIRError, ValueError, UnicodeDecodeError) as error:
         text = " ".join(str(error).split())[:400]
-        raise BadInput(f"{label} holds no module that MLIR reads: {text}", hint=AGAIN) from None
+        raise BadInput(f"{label} holds no module that MLIR reads: {text}", hint=GET_AGAIN_HINT) from None

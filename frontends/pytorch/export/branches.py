@@ -53,7 +53,7 @@ class Branch:
     bound: bool = field(default=False, compare=False)
 
     @property
-    def taken_way(self) -> sympy.Basic:
+    def path_condition(self) -> sympy.Basic:
         """Return the condition for taking the same path."""
         return self.condition if self.taken else sympy.Not(self.condition)
 
@@ -187,4 +187,4 @@ def short_lengths(branch: Branch) -> set[int]:
 
 def ties_inputs(branches: Sequence[Branch]) -> bool:
     """Return whether forward decided that a length equals another length, or a function of other lengths."""
-    return any(len(equal.free_symbols) > 1 for b in branches for equal in b.taken_way.atoms(sympy.Eq))
+    return any(len(equal.free_symbols) > 1 for b in branches for equal in b.path_condition.atoms(sympy.Eq))

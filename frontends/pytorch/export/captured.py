@@ -143,8 +143,8 @@ def _decides_more(done: Capture, short: list[tuple[str, int]], again: Callable[[
     except Exception:  # whatever torch.export raises: forward itself has run
         return False
     ones = {s: sympy.Integer(1) for s, found in places_of_symbols(done).items() if set(found) <= set(short)}
-    known = {b.taken_way.xreplace(ones) for b in done.branches}
-    return any(b.taken_way not in known for b in other.branches if b.guarded or short_lengths(b))
+    known = {b.path_condition.xreplace(ones) for b in done.branches}
+    return any(b.path_condition not in known for b in other.branches if b.guarded or short_lengths(b))
 
 
 def places_of_symbols(done: Capture) -> dict[Any, list[tuple[str, int]]]:

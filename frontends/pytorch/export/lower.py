@@ -38,14 +38,14 @@ from ..torch_internals import HigherOrderOperator, OpOverload, schema_of
 from . import dims as naming
 from .as_strided import is_dense, lower_as_strided
 from .autocast import Autocast, find_autocast
-from .both_ways import mark_decision
 from .branches import Branch
 from .decisions import decision_of
 from .dynamic_split import is_counted, lower_counted_split
 from .explain import generator_refusal
 from .facts import annotate_result
+from .joined_paths import mark_decision
 from .prepare import INLINED, SKIPPED, check, is_only_checked, operator_key, prepare_program
-from .size_conditions import SizeConditions, Way
+from .size_conditions import SizeConditions, SizePath
 
 
 @dataclass
@@ -66,7 +66,7 @@ def lower(
     report: Report,
     wanted: Mapping[tuple[str, int], str] | None = None,
     branches: Sequence[Branch] | None = None,
-    way: Way | None = None,
+    way: SizePath | None = None,
 ) -> ir.Model:
     """Return the shared graph of a captured program; it fails at run time for sizes that the capture does not hold for.
 

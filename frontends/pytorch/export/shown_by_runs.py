@@ -111,7 +111,7 @@ class _Trial:
         forward.
         """
         environment = self._environment()
-        asked = {b.taken_way for b in self.branches}
+        asked = {b.path_condition for b in self.branches}
         for guard, line in self.done.decided.guarded_at.items():
             condition = environment.replace(guard)
             is_told = bool(condition.free_symbols) and condition.free_symbols <= set(self.symbols)
@@ -133,7 +133,7 @@ class _Trial:
 
         At a bound itself the results may still agree: `x[:, :n]` of n rows.
         """
-        known = [printed(b.taken_way) for b in self.branches if not b.ties]
+        known = [printed(b.path_condition) for b in self.branches if not b.ties]
         broken = [f"not ({printed(guard)})"]
         if isinstance(guard, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
             broken.append(f"{printed(guard.lts)} >= {printed(guard.gts)} + {_BEYOND}")
@@ -178,7 +178,7 @@ class _Trial:
         for others in (small, {s: n + 1 for s, n in small.items()}, self.sizes):
             sizes = {**others, **dict.fromkeys(group, 1)}
             named = {str(s): n for s, n in sizes.items()}
-            if broken_guards([printed(b.taken_way) for b in self.branches if not b.ties], named):
+            if broken_guards([printed(b.path_condition) for b in self.branches if not b.ties], named):
                 continue
             agreed = self._agree(sizes)
             if agreed is False or (agreed and not self.writes):

@@ -51,9 +51,9 @@ class SizeConditions:
         inputs: Sequence[torch.fx.Node],
         dims: Dims,
         branches: Sequence[Branch] | None = None,
-        way: Way | None = None,
+        way: SizePath | None = None,
     ) -> None:
-        self.way = way or Way()
+        self.way = way or SizePath()
         self.inputs = [n for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
         shapes = [n.meta["val"].shape for n in self.inputs]
         self.bounds: dict[str, list[int | None]] = json.loads(
@@ -210,11 +210,11 @@ def decided_conditions(branches: Iterable[Branch], dims: Dims) -> dict[sympy.Bas
             continue
         if unknown:
             raise Unsupported(
-                f"forward decides in Python on {branch.taken_way} at {branch.line}, and no input has a dim that tells "
-                f"{', '.join(sorted(map(str, unknown)))}",
+                f"forward decides in Python on {branch.path_condition} at {branch.line}, "
+                f"and no input has a dim that tells {', '.join(sorted(map(str, unknown)))}",
                 hint=_ONE_SIZE,
             )
-        found.setdefault(in_order(branch.taken_way.xreplace(dims.symbols)), branch)
+        found.setdefault(in_order(branch.path_condition.xreplace(dims.symbols)), branch)
     return found
 
 
@@ -236,7 +236,7 @@ def condition_texts(condition: sympy.Basic) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Way:
+class SizePath:
     """One of several paths of forward: the sizes for which an If selects its graph.
 
     known: conditions that hold there, in `names`, which name the dims of the inputs by position. given: equal dims that
@@ -470,7 +470,7 @@ Tie = tuple[tuple[torch.fx.Node, int], str, bool]
 """A dim of an input, its expression in the names of other dims, and whether sizes of 1 and more may differ from it."""
 
 
-def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims, way: Way) -> list[Tie]:
+def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims, way: SizePath) -> list[Tie]:
     """Return the dims that have the symbol of an earlier dim, an expression of symbols, or a fixed size on this path
     only.
     """

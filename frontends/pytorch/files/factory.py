@@ -130,7 +130,7 @@ def _loads_by_itself(module: torch.nn.Module, states: Sequence[tuple[str, Mappin
     """
     for place, state in states:
         names = shortened_names(state)
-        for prefix in USUAL:
+        for prefix in WRAPPER_PREFIXES:
             given = {s.removeprefix(prefix): state[n] for s, n in names.items() if s.startswith(prefix)}
             try:
                 found = module.load_state_dict(given, strict=False, assign=True)
@@ -201,7 +201,7 @@ def _note_choice(places: Sequence[str], place: str, match: Match, report: Report
 
     Raises `BadInput` if the weights occur twice, under prefixes that do not show which ones are wanted.
     """
-    if match.other_prefixes and match.prefix not in USUAL:
+    if match.other_prefixes and match.prefix not in WRAPPER_PREFIXES:
         raise BadInput(
             f"the weights fit under {len(match.other_prefixes) + 1} prefixes: "
             + ", ".join((match.prefix, *match.other_prefixes)),

@@ -41,7 +41,7 @@ def timm_arguments(transformers: Any, path: Path, config: Mapping[str, Any]) -> 
     return {"config": made}
 
 
-def timm_picture_size(config: Any) -> tuple[int, int, int] | None:
+def timm_image_size(config: Any) -> tuple[int, int, int] | None:
     """Return channels, height and width of the images of a timm network; None for any other model."""
     described = getattr(config, "pretrained_cfg", None)
     size = described.get("input_size") if isinstance(described, Mapping) else None

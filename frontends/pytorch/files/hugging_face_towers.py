@@ -83,7 +83,7 @@ def _splits_images(model: Any, specs: list[InputSpec]) -> bool:
     return not isinstance(getattr(found, "pooler_output", found), torch.Tensor)
 
 
-def note_single_picture(specs: tuple[InputSpec, ...], report: Report) -> None:
+def note_single_image(specs: tuple[InputSpec, ...], report: Report) -> None:
     """Note that a vision encoder takes one image, if the user asked for no other number."""
     for spec in specs:
         if spec.name == "pixel_values" and spec.assumed and spec.shape and spec.shape[0].size == 1:

@@ -11,7 +11,7 @@ from torch import nn
 _WRAPPERS = frozenset(("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
 """Parts of names that DataParallel, torch.compile, FSDP and checkpointing insert wherever they wrap a module."""
 
-USUAL = ("", "model.", "net.", "network.", "module.", "backbone.", "encoder.")
+WRAPPER_PREFIXES = ("", "model.", "net.", "network.", "module.", "backbone.", "encoder.")
 """Prefixes of the trained network in training wrappers, the likeliest first."""
 
 
@@ -101,7 +101,10 @@ def _match_by_prefix(own: list[str], needed: set[str], names: list[str]) -> Matc
     prefixes = [n.removesuffix(first) for n in names if n == first or n.endswith(f".{first}")]
     fitting = [p for p in prefixes if all(p + o in known for o in needed)]
     if fitting:
-        order = sorted(fitting, key=lambda p: (USUAL.index(p) if p in USUAL else len(USUAL), len(p)))
+        order = sorted(
+            fitting,
+            key=lambda p: (WRAPPER_PREFIXES.index(p) if p in WRAPPER_PREFIXES else len(WRAPPER_PREFIXES), len(p)),
+        )
         prefix = order[0]
         taken = {o: prefix + o for o in own if prefix + o in known}
         left = [n for n in names if n not in set(taken.values())]

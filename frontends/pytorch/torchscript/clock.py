@@ -15,7 +15,7 @@ import torch
 
 from ..torch_internals import FloatType, function_of_graph, script_object
 
-OVER = "its time is over, at a round of a loop of"
+OUT_OF_TIME = "its time is over, at a round of a loop of"
 """The message of the error that stops a program."""
 
 _NAMESPACE = "convert_clock"
@@ -26,14 +26,14 @@ _LIBRARY.define("look(float end) -> ()", alias_analysis="CONSERVATIVE")
 
 def _look(end: float) -> None:
     if time.monotonic() > end:
-        raise TimeoutError(OVER)
+        raise TimeoutError(OUT_OF_TIME)
 
 
 _LIBRARY.impl("look", _look, "CompositeExplicitAutograd")
 
 
 def run_with_clock(module: Any, args: tuple[Any, ...], named: Mapping[str, Any], seconds: float) -> Any:
-    """Return the result of the module. Raises its errors, and `RuntimeError` with `OVER` when the time is over.
+    """Return the result of the module. Raises its errors, and `RuntimeError` with `OUT_OF_TIME` when the time is over.
 
     A program without loops, or a module that is no TorchScript, runs without a clock. A single operator is not
     interrupted.

@@ -31,7 +31,7 @@ from ..inputs.examples import dtype_named, example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
 from ..inputs.layout_hint import channels_first_hint
 from ..torch_internals import pytree
-from .clock import OVER, run_with_clock
+from .clock import OUT_OF_TIME, run_with_clock
 from .state import attributes, override_attributes
 
 _STORAGES = {
@@ -305,7 +305,7 @@ def run_on_examples(
                 result = run_with_clock(module, args, named, seconds)
                 return result, {} if owner is None else attributes(owner)
         except (RuntimeError, MemoryError) as error:
-            if OVER in str(error):
+            if OUT_OF_TIME in str(error):
                 text = f"the module ran for more than {limits.TORCHSCRIPT_RUN_SECONDS:g} s on an example"
                 more = "if its loops end, set convert.limits.TORCHSCRIPT_RUN_SECONDS in a program"
                 raise ResourceLimit(text, hint=more) from error

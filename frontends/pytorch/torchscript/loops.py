@@ -29,7 +29,7 @@ from .numbers import as_number
 from .snapshots import Path, Slot, Tree
 from .values import UNINITIALIZED, UNKNOWN, Mutable, Number, Tensor, has_unknown, mark_listed, mark_stale
 
-MOST_UNROLLED = 512
+MAX_UNROLLED = 512
 """A loop with a known number of steps is unrolled up to this number; a longer one becomes a Loop if it can."""
 
 FOREVER = 2**63 - 1
@@ -45,7 +45,7 @@ class Loop:
 
     The first `count` items of `initial` are the variables that the loop carries; the others are the states of the
     objects in `written`, to which its steps write. `invalidated` holds tensors of uncertain content after a step,
-    `results` the results of the last tried step, `listed` the paths of tensors that a step may have put into a sequence.
+    `results` the results of the last tried step, `listed` the paths of tensors that a step may have put into a list.
     """
 
     block: Any
@@ -75,7 +75,7 @@ def run_loop(walk: Walk, env: Env, node: Any, run: Run) -> Any:
     if has_unknown([steps, condition, *carried]):
         explore_block(walk, env, block, [UNKNOWN] * (1 + len(carried)), run)
         return as_node_outputs(node, [UNKNOWN] * len(carried))
-    known = isinstance(steps, int) and isinstance(condition, bool) and (steps <= MOST_UNROLLED or steps == FOREVER)
+    known = isinstance(steps, int) and isinstance(condition, bool) and (steps <= MAX_UNROLLED or steps == FOREVER)
     if known and _is_decided(walk, env, block, steps, condition, carried, run):
         for step in range(steps):
             if condition is not True:
@@ -95,7 +95,7 @@ def _is_decided(walk: Walk, env: Env, block: Any, steps: int, condition: Any, ca
     with walk.memory.trial():
         walk.g = body
         try:
-            for step in range(min(steps, MOST_UNROLLED)):
+            for step in range(min(steps, MAX_UNROLLED)):
                 if condition is not True:
                     break
                 condition, *carried = run(walk, env, block, [step, *carried])
@@ -104,7 +104,7 @@ def _is_decided(walk: Walk, env: Env, block: Any, steps: int, condition: Any, ca
         finally:
             walk.g = outer
             discard_graph(body)
-    return condition is False or has_unknown(condition) or (condition is True and steps <= MOST_UNROLLED)
+    return condition is False or has_unknown(condition) or (condition is True and steps <= MAX_UNROLLED)
 
 
 def _run_dynamic(

@@ -23,7 +23,7 @@ from ..graph.lookup_tables import LookupTable
 from ..graph.protos import parse_message
 from ..graph.variables import Variable
 from ..program import Program, ProgramInput
-from ..runner.keras_data_layers import picture_layers_of_integers
+from ..runner.keras_data_layers import image_layers_of_integers
 from ..runner.keras_subclassed import batch_left_open, with_inputs
 from ..runner.keras_time_distributed import fold_time_distributed
 from ..runner.lookup_tables import captured_tables
@@ -66,7 +66,7 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
             "(draws numbers, takes the statistics of a batch), predict does not, and it is predict that is converted"
         )
         report.note(program.mode, code="training-mode")
-    if found := picture_layers_of_integers(model):
+    if found := image_layers_of_integers(model):
         report.note(
             f"{', '.join(found)} of integers: model(x) rounds there to integers, predict does not, and it is predict "
             "that is converted",

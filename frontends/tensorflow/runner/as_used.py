@@ -26,7 +26,7 @@ T = TypeVar("T")
 KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph")
 
 
-def run_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
+def run_each_way(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
     """Return outputs by way, the first on all feeds, the others on the first. Raises if one of them fails."""
     return _WAYS[source.kind](source, feeds, options)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from convert import limits
 from convert.errors import BadInput
-from convert.processes.parser_check import AGAIN, begin_check, check_file
+from convert.processes.parser_check import GET_AGAIN_HINT, begin_check, check_file
 
 _MODULE = "convert.frontends.tensorflow.runner.hdf5_check"
 
@@ -34,7 +34,7 @@ def check_sizes(root: Any, label: str) -> None:
             if isinstance(item, h5py.Group):
                 address = h5py.h5o.get_info(item.id).addr
                 if address in groups:
-                    raise BadInput(f"{label} is no model: its group {item.name} has two places", hint=AGAIN)
+                    raise BadInput(f"{label} is no model: its group {item.name} has two places", hint=GET_AGAIN_HINT)
                 groups.add(address)
                 pending.append(item)
             elif isinstance(item, h5py.Dataset):
@@ -42,7 +42,7 @@ def check_sizes(root: Any, label: str) -> None:
                 stored += item.id.get_storage_size()
     if announced > limits.ARCHIVE_FREE_BYTES and announced > limits.ARCHIVE_EXPANSION * stored:
         text = f"{label} says that it holds {announced / 1e9:,.1f} GB, where {stored:,} bytes are stored"
-        raise BadInput(text, hint=AGAIN)
+        raise BadInput(text, hint=GET_AGAIN_HINT)
 
 
 def _walk(path: str) -> None:

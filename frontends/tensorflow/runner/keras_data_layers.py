@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def picture_layers_of_integers(model: Any) -> list[str]:
+def image_layers_of_integers(model: Any) -> list[str]:
     """Return the types of image layers in a model with an integer input, sorted."""
     from keras.src.layers.preprocessing.image_preprocessing import base_image_preprocessing_layer as base
 

@@ -20,7 +20,7 @@ from convert.runtimes.start_tensorflow import import_tensorflow
 from ..graph.lookup_tables import FILLING
 from .allowed import check_file
 from .complex_pairs import fed_array, with_pairs
-from .keras_data_layers import picture_layers_of_integers
+from .keras_data_layers import image_layers_of_integers
 from .keras_subclassed import batch_left_open, with_inputs
 from .keras_time_distributed import fold_time_distributed
 from .kernels import check_kernels, environment, is_imported, settings
@@ -95,7 +95,7 @@ def available() -> str:
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]]]:
     """Return outputs for each way of using the artefact: the first way on all feeds, other ways on the first feed."""
     from .as_used import KINDS as WITH_WAYS
-    from .as_used import run_ways
+    from .as_used import run_each_way
 
     check_file(source, options)
     import_tensorflow()
@@ -104,7 +104,7 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
     if source.kind not in WITH_WAYS:
         return {"": run(source, feeds, precision="float32", options=options)}
     try:
-        return run_ways(source, feeds, options)
+        return run_each_way(source, feeds, options)
     except UsageError:
         if source.kind != "savedmodel":
             raise
@@ -239,7 +239,7 @@ def _keras_runnable(model: Any) -> RunnableModel:
     ]
     with fold_time_distributed(model):
         concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
-    return _concrete_runnable(concrete, inputs, outputs, None if picture_layers_of_integers(model) else call)
+    return _concrete_runnable(concrete, inputs, outputs, None if image_layers_of_integers(model) else call)
 
 
 def _function_runnable(source: Source, options: Options) -> RunnableModel:

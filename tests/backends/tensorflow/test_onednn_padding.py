@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from convert.backends.tensorflow.emit import KEPT_APART
+from convert.backends.tensorflow.emit import FUSION_BARRIER
 from onnx import helper
 
 from tests.backends.tensorflow.test_onednn import RANDOM, call, model, operations, written
@@ -39,7 +39,7 @@ def test_padding_with_room_for_a_window_is_not_fused_with_a_bias(
     path = written(proto, tmp_path, "tf-frozen")
     (added,) = [op for op in operations(path) if op.type == "BiasAdd"]
     before = added.inputs[0].op
-    assert (before.type == "Squeeze" and before.name.endswith(KEPT_APART)) == apart
+    assert (before.type == "Squeeze" and before.name.endswith(FUSION_BARRIER)) == apart
     for height in (1, 2, 5) if rank == 2 else (1,):
         x = RANDOM.normal(size=(2, channels, *[height][: rank - 1], width)).astype(np.float32)
         np.testing.assert_allclose(call(path, x), onnxruntime_of(proto, {"x": x})[0], rtol=1e-4, atol=2e-5)

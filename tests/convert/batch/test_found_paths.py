@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from convert import limits
-from convert.batch.found_paths import PassedOver, matching_paths, paths_below
+from convert.batch.found_paths import SkippedPaths, matching_paths, paths_below
 from convert.errors import BadInput
 
 
@@ -90,7 +90,7 @@ def test_links_that_lead_out_to_too_much_are_passed_over(tmp_path: Path, monkeyp
     for name, place in (("root", Path("/")), ("above", tmp_path), ("few", few), ("many", many), ("own", zoo / "inner")):
         (zoo / name).symlink_to(place)
     monkeypatch.setattr(limits, "BATCH_LINKED_ENTRIES", 10)
-    passed = PassedOver()
+    passed = SkippedPaths()
     began = time.process_time()
     found = [path for path, leaf in paths_below(zoo, lambda path: path.suffix == ".onnx", (), passed) if leaf]
     assert time.process_time() - began < 5
@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_read_stops_no_other(tmp_path: Path, monkeypatch
         return listed(self)
 
     monkeypatch.setattr(Path, "iterdir", iterdir)
-    passed = PassedOver()
+    passed = SkippedPaths()
     found = [path for path, leaf in paths_below(tmp_path, Path.is_file, (), passed) if leaf]
     assert [path.parent.name for path in found] == ["a", "c"]
     assert passed.unreadable == {tmp_path / "b": f"{tmp_path / 'b'} cannot be read: Permission denied"}

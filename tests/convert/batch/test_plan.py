@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from convert.batch import run, show, task_key
-from convert.batch.found_paths import PassedOver
+from convert.batch.found_paths import SkippedPaths
 from convert.batch.plan import Task, plan_tasks, task_arguments
 from convert.errors import BadInput, UsageError
 from convert.files import letter_case
@@ -401,7 +401,7 @@ def test_models_are_excluded_by_name_folder_or_path(tmp_path: Path, patterns: li
     (tmp_path / "zoo" / "old").mkdir(parents=True)
     for name in ("a", "old/b", "old/c"):
         (tmp_path / "zoo" / f"{name}.onnx").write_bytes(b"x")
-    passed = PassedOver()
+    passed = SkippedPaths()
     tasks = plan_tasks([str(tmp_path / "zoo")], ["tf"], tmp_path / "out", {}, 1.0, None, passed, patterns)
     assert [task.name for task in tasks] == left
     assert len(passed.excluded) == 3 - len(left)

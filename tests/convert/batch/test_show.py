@@ -17,7 +17,7 @@ from rich.console import Console
 
 from convert.batch import show
 from convert.batch.plan import Task
-from convert.batch.worker import GOOD
+from convert.batch.worker import SUCCESSES
 from convert.pages import zoo
 from tests.support.batch_tools import tiny
 
@@ -129,7 +129,9 @@ def test_the_page_has_a_sortable_row_for_each_task(tmp_path: Path) -> None:
     assert [text for _, text in heads][:5] == ["model", "format", "outcome", "seconds", "peak"]
     outcomes = [row[2][1] for row in tasks]
     assert sorted(outcomes) == sorted(r["outcome"] for r in records)
-    assert [outcome in GOOD for outcome in outcomes] == sorted(r["outcome"] in GOOD for r in records), "failures first"
+    assert [outcome in SUCCESSES for outcome in outcomes] == sorted(r["outcome"] in SUCCESSES for r in records), (
+        "failures first"
+    )
     verified = next(row for row in tasks if row[2][1] == "verified")
     assert [text for _, text in verified][2:8] == ["verified", "1.50", "3.1 MB", "2.1 MB", "5.2 MB", "1.50"]
     assert float(verified[7][0]) == pytest.approx(1.5)

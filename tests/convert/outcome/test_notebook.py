@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from convert.outcome.notebook import MOST_ROWS
+from convert.outcome.notebook import MAX_ROWS
 from convert.outcome.report import ChainStep, Report, Tensor
 from convert.outcome.verdict import Divergence, OutputVerdict, SetErrors, Verdict, WeightDifference
 
@@ -22,7 +22,7 @@ def hostile_report() -> Report:
                       divergence=Divergence(HOSTILE, "n"), notes=[HOSTILE], weights=[weight])  # fmt: skip
     tensor = Tensor(HOSTILE, "float32", ("n", 3))
     return Report("verify", HOSTILE, HOSTILE, HOSTILE, HOSTILE, [tensor], [tensor], {HOSTILE: 3}, [tensor],
-                  notes=[HOSTILE] * (MOST_ROWS + 2), bounds={"n": [4, None]}, conditions=[HOSTILE], verdict=verdict,
+                  notes=[HOSTILE] * (MAX_ROWS + 2), bounds={"n": [4, None]}, conditions=[HOSTILE], verdict=verdict,
                   steps=[ChainStep(HOSTILE, HOSTILE, verdict)], unverified=HOSTILE)  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def test_contract_operators_weights_and_drawing(tmp_path: Path) -> None:
 
 
 def test_a_large_graph_is_folded_by_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(graph_view, "MOST_NODES", 10)
+    monkeypatch.setattr(graph_view, "MAX_NODES", 10)
     graph = ir.from_proto(network(tmp_path / "net.onnx", 8)).graph
     drawn, about = graph_view._drawn_nodes(graph, {})
     assert [n["operator"] for n in drawn["nodes"]] == ["x", *(f"block.{i}" for i in range(8)), "r7"]

@@ -14,10 +14,10 @@ from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Spread, Verdict
 from convert.pages import zoo
 from convert.pages.from_json import report_from_json
-from convert.pages.spread_plots import MOST_OUTPUTS, spread_plots
+from convert.pages.spread_plots import MAX_OUTPUTS, spread_plots
 from convert.pages.template import cell, table
 from convert.pages.verification import page
-from convert.parity.compare.spread import MOST_POINTS, spread_of
+from convert.parity.compare.spread import MAX_POINTS, spread_of
 
 
 def row(name: str, size: int = 50, status: str = PASS, off: float = 1e-6) -> OutputVerdict:
@@ -64,12 +64,12 @@ def test_a_huge_output_stays_small_and_says_so() -> None:
     text = spread_plots([row("y", 3_000_000)])
     assert len(text) < 80_000
     assert "of 3,000,000 elements" in text
-    assert int(re.findall(r"target up: ([\d,]+) of", text)[0].replace(",", "")) <= MOST_POINTS
+    assert int(re.findall(r"target up: ([\d,]+) of", text)[0].replace(",", "")) <= MAX_POINTS
 
 
 def test_of_many_outputs_the_first_are_drawn() -> None:
-    text = spread_plots([row(f"y{i}") for i in range(MOST_OUTPUTS + 3)])
-    assert text.count("<h3>") == MOST_OUTPUTS
+    text = spread_plots([row(f"y{i}") for i in range(MAX_OUTPUTS + 3)])
+    assert text.count("<h3>") == MAX_OUTPUTS
     assert "3 more outputs are not drawn" in text
 
 

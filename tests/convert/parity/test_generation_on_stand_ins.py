@@ -93,7 +93,7 @@ HOW = Generation(32, "input_ids", "logits", (CachePart("past_key_values.0.key", 
 
 
 def test_what_a_decoder_is_generated_with() -> None:
-    assert generation_of(decoder()) == HOW
+    assert generation_of(decoder()) == GENERATION
     alone = generation_of(decoder(rest=("input_ids",)))
     assert alone is not None
     assert (alone.mask, alone.positions) == ("", "")
@@ -149,7 +149,7 @@ def test_both_sides_get_one_prompt_and_the_target_its_own_names(monkeypatch: pyt
     verdict, asked = held(monkeypatch, [same, same], decoder())
     assert verdict.generation == GenerationVerdict(PASS, 1, 2, 1)
     (ours, theirs) = asked
-    assert ours[:3] == ("onnx", "source", HOW)
+    assert ours[:3] == ("onnx", "source", GENERATION)
     assert theirs[:2] == ("keras", "target")
     assert (ours[4].trust, theirs[4].trust) == (False, True)
     assert theirs[2] == Generation(32, "ids_0", "logits", (CachePart("past_0", "present_0", (3, 0, 4)),),

@@ -338,18 +338,18 @@ def test_operators_inside_of_a_function_are_behind_its_output(name: str) -> None
 
 def test_a_picture_of_one_channel_keeps_its_dim(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image", reason="pictures are read with Pillow")
-    from convert.request.image_inputs import parse_preparation, picture_batch
+    from convert.request.image_inputs import image_batch, parse_preparation
 
     pixels = np.arange(6, dtype=np.uint8).reshape(2, 3) * 51
     image.fromarray(pixels).save(tmp_path / "p.png")
     for text, shape in (("channels=gray", (1, 1, 2, 3)), ("channels=gray,layout=nhwc", (1, 2, 3, 1)),
                         ("2x3", (1, 3, 2, 3))):  # fmt: skip
-        found = picture_batch([tmp_path / "p.png"], parse_preparation(text))[0]
+        found = image_batch([tmp_path / "p.png"], parse_preparation(text))[0]
         assert found.shape == shape
         np.testing.assert_allclose(found.ravel()[: 3 if "n" in text else 6][0], pixels[0, 0] / 255)
-    bytes_of = picture_batch([tmp_path / "p.png"], parse_preparation("channels=gray,dtype=uint8,scale=0.1"))[0]
+    bytes_of = image_batch([tmp_path / "p.png"], parse_preparation("channels=gray,dtype=uint8,scale=0.1"))[0]
     np.testing.assert_array_equal(bytes_of[0, 0], [[0, 255, 255], [255, 255, 255]])
-    shifted = picture_batch([tmp_path / "p.png"], parse_preparation("channels=gray,scale=51,mean=1,std=2"))[0]
+    shifted = image_batch([tmp_path / "p.png"], parse_preparation("channels=gray,scale=51,mean=1,std=2"))[0]
     np.testing.assert_array_equal(shifted[0, 0], [[-0.5, 0, 0.5], [1, 1.5, 2]])
 
 

@@ -19,7 +19,7 @@ from convert.errors import BadInput, UsageError
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.saved import input_sets, save_feeds
 from convert.request.given_arrays import load_inputs
-from convert.request.image_inputs import parse_preparation, picture_batch
+from convert.request.image_inputs import image_batch, parse_preparation
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 
@@ -50,7 +50,7 @@ def model(tmp_path: Path) -> Path:
 def test_a_picture_is_normalized_as_told(picture: Path) -> None:
     """Against PyTorch's arithmetic on the pixels."""
     how = parse_preparation("mean=0.485:0.456:0.406,std=0.229:0.224:0.225,input=x")
-    (array,) = picture_batch([picture, picture], how).values()
+    (array,) = image_batch([picture, picture], how).values()
     pixels = torch.from_numpy(np.asarray(Image.open(picture)).copy()).permute(2, 0, 1).double() / 255
     mean, std = (
         torch.tensor(v, dtype=torch.float64)[:, None, None] for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
@@ -61,10 +61,10 @@ def test_a_picture_is_normalized_as_told(picture: Path) -> None:
 
 
 def test_it_is_resized_and_laid_out_as_told(picture: Path) -> None:
-    (array,) = picture_batch([picture], parse_preparation("6x8,layout=nhwc,channels=bgr,scale=1,dtype=uint8")).values()
+    (array,) = image_batch([picture], parse_preparation("6x8,layout=nhwc,channels=bgr,scale=1,dtype=uint8")).values()
     expected = np.asarray(Image.open(picture).resize((8, 6), Image.Resampling.BILINEAR))[..., ::-1]
     np.testing.assert_array_equal(array, expected[None])
-    (gray,) = picture_batch([picture], parse_preparation("channels=gray,mean=0.5,std=0.25")).values()
+    (gray,) = image_batch([picture], parse_preparation("channels=gray,mean=0.5,std=0.25")).values()
     assert gray.shape == (1, 1, 10, 12)
 
 
@@ -73,7 +73,7 @@ def test_a_camera_that_was_turned_is_undone(tmp_path: Path) -> None:
     exif = image.getexif()
     exif[0x0112] = 6
     image.save(tmp_path / "turned.png", exif=exif)
-    (array,) = picture_batch([tmp_path / "turned.png"], parse_preparation("layout=nhwc,scale=1,dtype=uint8")).values()
+    (array,) = image_batch([tmp_path / "turned.png"], parse_preparation("layout=nhwc,scale=1,dtype=uint8")).values()
     np.testing.assert_array_equal(array[0], np.rot90(np.asarray(image), -1))
 
 
@@ -89,10 +89,10 @@ def test_a_preparation_that_is_not_understood_is_refused(text: str) -> None:
 def test_what_is_no_picture_and_sizes_that_differ_are_refused(picture: Path, tmp_path: Path) -> None:
     (tmp_path / "no.png").write_bytes(b"GIF89a but not really")
     with pytest.raises(BadInput, match=r"no\.png"):
-        picture_batch([tmp_path / "no.png"], parse_preparation(""))
+        image_batch([tmp_path / "no.png"], parse_preparation(""))
     Image.new("RGB", (4, 4)).save(tmp_path / "small.png")
     with pytest.raises(UsageError, match="different sizes"):
-        picture_batch([picture, tmp_path / "small.png"], parse_preparation(""))
+        image_batch([picture, tmp_path / "small.png"], parse_preparation(""))
 
 
 def test_saved_inputs_come_back_as_they_were(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_picture_is_what_is_verified_on_and_the_saved_file_says_so(
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["verdict"]["feeds"] == ["given inputs"]
     with np.load(saved) as arrays:
-        (expected,) = picture_batch([picture] * 2, parse_preparation("8x8,mean=0.5,std=0.5")).values()
+        (expected,) = image_batch([picture] * 2, parse_preparation("8x8,mean=0.5,std=0.5")).values()
         np.testing.assert_array_equal(arrays["x"], expected)
 
 

@@ -16,7 +16,7 @@ from convert.errors import BadInput, UsageError
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.saved import input_sets, save_feeds
 from convert.request.given_arrays import load_inputs
-from convert.request.image_inputs import ImagePreparation, parse_preparation, picture_batch
+from convert.request.image_inputs import ImagePreparation, image_batch, parse_preparation
 
 
 @pytest.mark.parametrize(
@@ -73,27 +73,27 @@ def picture(tmp_path: Path) -> Path:
 
 
 def test_pixels_are_scaled_shifted_and_laid_out(picture: Path) -> None:
-    found = picture_batch([picture, picture], parse_preparation("mean=0.5:0.25:0,std=2:4:1"))
+    found = image_batch([picture, picture], parse_preparation("mean=0.5:0.25:0,std=2:4:1"))
     assert list(found) == [0]
     wanted = ((PIXELS / 255 - [0.5, 0.25, 0]) / [2, 4, 1]).transpose(2, 0, 1).astype(np.float32)
     assert (found[0].shape, found[0].dtype) == ((2, 3, 4, 6), np.float32)
     np.testing.assert_allclose(found[0], np.stack([wanted, wanted]), rtol=1e-6)
-    (turned,) = picture_batch([picture], parse_preparation("channels=bgr,layout=nhwc,scale=1,input=x"))["x"]
+    (turned,) = image_batch([picture], parse_preparation("channels=bgr,layout=nhwc,scale=1,input=x"))["x"]
     np.testing.assert_array_equal(turned, PIXELS[..., ::-1])
-    (whole,) = picture_batch([picture], parse_preparation("dtype=uint8,scale=1,mean=10.4,layout=nhwc"))[0]
+    (whole,) = image_batch([picture], parse_preparation("dtype=uint8,scale=1,mean=10.4,layout=nhwc"))[0]
     np.testing.assert_array_equal(whole, np.clip(np.rint(PIXELS - 10.4), 0, 255))
-    (gray,) = picture_batch([picture], parse_preparation("channels=gray,3x2"))[0]
+    (gray,) = image_batch([picture], parse_preparation("channels=gray,3x2"))[0]
     assert gray.shape == (1, 3, 2)
 
 
 def test_pictures_of_one_batch_have_one_size(picture: Path, tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image").fromarray(PIXELS[:, :4]).save(tmp_path / "b.png")
     with pytest.raises(UsageError, match="the images have different sizes"):
-        picture_batch([picture, tmp_path / "b.png"], ImagePreparation())
-    assert picture_batch([picture, tmp_path / "b.png"], parse_preparation("8x8"))[0].shape == (2, 3, 8, 8)
+        image_batch([picture, tmp_path / "b.png"], ImagePreparation())
+    assert image_batch([picture, tmp_path / "b.png"], parse_preparation("8x8"))[0].shape == (2, 3, 8, 8)
     picture.write_bytes(b"no picture")
     with pytest.raises(BadInput, match="is not a readable image"):
-        picture_batch([picture], ImagePreparation())
+        image_batch([picture], ImagePreparation())
 
 
 def test_every_set_comes_back_with_its_dtypes(tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ def test_no_program_is_started_for_a_picture(tmp_path: Path, monkeypatch: pytest
     postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n%%EOF\n"
     (tmp_path / "picture.png").write_bytes(postscript)
     with pytest.raises(BadInput, match="not a readable image"):
-        picture_batch([tmp_path / "picture.png"], ImagePreparation())
+        image_batch([tmp_path / "picture.png"], ImagePreparation())
     assert not (tmp_path / "started").exists()
 
 
 def test_a_pipe_is_no_picture(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "picture.png")
     with pytest.raises(BadInput, match="is not a file"):
-        picture_batch([tmp_path / "picture.png"], ImagePreparation())
+        image_batch([tmp_path / "picture.png"], ImagePreparation())

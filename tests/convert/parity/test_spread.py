@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convert.outcome.verdict import Spread
-from convert.parity.compare.spread import MOST_POINTS, STEPS, spread_of
+from convert.parity.compare.spread import MAX_POINTS, STEPS, spread_of
 
 
 def spread(reference: np.ndarray, source: np.ndarray, target: np.ndarray) -> Spread:
@@ -41,7 +41,7 @@ def test_a_huge_output_is_sampled_with_its_worst_elements() -> None:
     target[[7, 543_210]] += 5.0
     found = spread(reference, reference, target)
     assert found.elements == 1_000_000
-    assert len(found.points) <= MOST_POINTS
+    assert len(found.points) <= MAX_POINTS
     assert sum(abs(a - b) > 1 for a, b in found.points) == 2
 
 

@@ -14,7 +14,7 @@ from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
 from convert.parity.explain.picks import worst_elements
 from convert.parity.inputs.feeds import generate_feeds, inputs_from_samples
-from convert.request.image_inputs import ImagePreparation, parse_preparation, picture_batch
+from convert.request.image_inputs import ImagePreparation, image_batch, parse_preparation
 
 F, I64, I32 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT32
 
@@ -106,14 +106,14 @@ def picture(tmp_path: Path) -> Path:
 
 def test_pictures_are_normalized_by_channel_and_laid_out(picture: Path) -> None:
     how = parse_preparation("mean=0.1:0.2:0.3,std=0.5:0.25:2,scale=100,layout=nhwc,dtype=float64,input=x")
-    (found,) = picture_batch([picture], how)["x"]
+    (found,) = image_batch([picture], how)["x"]
     np.testing.assert_allclose(found, (PIXELS / 100 - [0.1, 0.2, 0.3]) / [0.5, 0.25, 2.0])
-    plain = picture_batch([picture, picture], ImagePreparation())[0]
+    plain = image_batch([picture, picture], ImagePreparation())[0]
     assert (plain.shape, plain.dtype) == ((2, 3, 3, 5), np.float32)
     np.testing.assert_allclose(plain[1], (PIXELS / 255).transpose(2, 0, 1), rtol=1e-6)
-    (turned,) = picture_batch([picture], ImagePreparation(channels="bgr", layout="nhwc", scale=1.0))[0]
+    (turned,) = image_batch([picture], ImagePreparation(channels="bgr", layout="nhwc", scale=1.0))[0]
     np.testing.assert_array_equal(turned, PIXELS[..., [2, 1, 0]])
-    (bytes_,) = picture_batch([picture], ImagePreparation(dtype="uint8", layout="nhwc", scale=0.5))[0]
+    (bytes_,) = image_batch([picture], ImagePreparation(dtype="uint8", layout="nhwc", scale=0.5))[0]
     assert bytes_.dtype == np.uint8
     np.testing.assert_array_equal(bytes_, np.minimum(PIXELS.astype(int) * 2, 255))
 
@@ -121,7 +121,7 @@ def test_pictures_are_normalized_by_channel_and_laid_out(picture: Path) -> None:
 def test_pictures_are_resized_to_height_by_width(picture: Path) -> None:
     how = parse_preparation("6x20,resize=nearest,channels=gray")
     assert how.size == (6, 20)
-    (found,) = picture_batch([picture], how)[0]
+    (found,) = image_batch([picture], how)[0]
     assert found.shape == (1, 6, 20)
     assert parse_preparation("size=4x7").size == (4, 7)
 

@@ -20,7 +20,7 @@ from ...torch_internals import DisableTorchFunction, last_node, module_stack_tra
 from ..block_trace import BlockTrace, are_same, is_read_outside, nodes_of, trace_of, write_again
 from ..likeness import Incomparable, block_attributes, differing_attributes, tensor_likeness, value_likeness
 
-FEWEST = 4
+MIN_BLOCKS = 4
 """Minimum number of blocks in a stack: the first two and the last one are captured in any case."""
 _STACKS = (nn.ModuleList, nn.Sequential)
 
@@ -97,7 +97,7 @@ def _stacks_of(module: nn.Module) -> list[Stack]:
         for block in container:
             by_class.setdefault(type(block), []).append(block)
         for blocks in by_class.values():
-            if len(blocks) < FEWEST or len({id(b) for b in blocks}) < len(blocks) or not any(blocks[0].children()):
+            if len(blocks) < MIN_BLOCKS or len({id(b) for b in blocks}) < len(blocks) or not any(blocks[0].children()):
                 continue
             try:
                 numbers = differing_attributes(blocks)

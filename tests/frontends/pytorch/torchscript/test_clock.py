@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from convert.frontends.pytorch.torchscript.clock import OVER, run_with_clock
+from convert.frontends.pytorch.torchscript.clock import OUT_OF_TIME, run_with_clock
 from torch import nn
 
 import convert
@@ -96,7 +96,7 @@ def test_a_function_has_a_clock_too() -> None:
 
     function = torch.jit.script(count)
     assert torch.equal(run_with_clock(function, (torch.zeros(2),), {}, 60), torch.full((2,), 5.0))
-    with pytest.raises(RuntimeError, match=OVER):
+    with pytest.raises(RuntimeError, match=OUT_OF_TIME):
         run_with_clock(function, (torch.full((2,), -torch.inf),), {}, 0.2)
 
 

@@ -67,7 +67,7 @@ def test_a_saved_model_that_tensorflow_cannot_parse_is_bad_input(tmp_path: Path)
     path = Path(shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", tmp_path / "m"))
     (path / "saved_model.pb").write_bytes((path / "saved_model.pb").read_bytes()[:-1])
     with pytest.raises(BadInput, match=r"loaded by tf\.saved_model\.load: Cannot parse file"):
-        as_used.run_ways(Source("savedmodel", path), [], Options())
+        as_used.run_each_way(Source("savedmodel", path), [], Options())
 
 
 def test_custom_classes_are_listed(tmp_path: Path) -> None:

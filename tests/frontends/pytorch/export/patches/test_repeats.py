@@ -63,11 +63,11 @@ def exported(module: nn.Module, x: Tensor) -> tuple[ExportedProgram, list[int]]:
 @contextmanager
 def in_full() -> Iterator[None]:
     """Context manager: every block is captured inside."""
-    fewest, repeats.FEWEST = repeats.FEWEST, 1000
+    fewest, repeats.MIN_BLOCKS = repeats.MIN_BLOCKS, 1000
     try:
         yield
     finally:
-        repeats.FEWEST = fewest
+        repeats.MIN_BLOCKS = fewest
 
 
 def described(program: ExportedProgram) -> list[Any]:

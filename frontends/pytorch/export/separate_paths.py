@@ -16,9 +16,9 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from .both_ways import (
+from .joined_paths import (
     DECISION_KEY,
-    MOST_WAYS,
+    MAX_PATHS,
     attributes_of,
     branch_of,
     content_key,
@@ -29,7 +29,7 @@ from .both_ways import (
     is_comparable,
     join_equal_nodes,
     joined,
-    read_each_way,
+    read_each_path,
     take_over,
 )
 
@@ -49,20 +49,20 @@ class Seam:
     moved: list[ir.Node] = field(default_factory=list)
 
 
-def read_all_ways(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
+def read_all_paths(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
     """Return the graph with every path of decisions on data; `read` returns the graph of one path.
 
     Raises `Unsupported` for too many paths, or if their outputs differ.
     """
     first = read([])
     asked = len(decisions_of(first))
-    if 2**asked <= MOST_WAYS:
-        model = read_each_way(read, first)
+    if 2**asked <= MAX_PATHS:
+        model = read_each_path(read, first)
     else:
         try:
             model = _read_separately(read, first, asked)
         except Unsupported:  # one decision may lead to the next, as in a loop, which gives fewer paths
-            model = read_each_way(read, first)
+            model = read_each_path(read, first)
     for node in decisions_of(model).values():
         if not node.outputs[0].uses():
             model.graph.remove(node, safe=True)

@@ -20,7 +20,7 @@ from torch import nn
 
 from convert.errors import Location, Unsupported
 from convert.graph import Graph
-from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, WAYS_KEY
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, PATHS_KEY
 from convert.graph.size_checks import conditions_of, holds
 from convert.graph.values import known_dims, names_in_use
 from convert.outcome.notes import Note
@@ -28,16 +28,16 @@ from convert.outcome.report import Report
 from convert.parity.inputs.size_guards import sizes_meeting, value_of
 
 from ..inputs.examples import Call, resized_call
-from .both_ways import MOST_WAYS, equal_values, io_types_of, join_equal_nodes, join_ways, joined
 from .branches import ties_inputs
 from .capture import capture_sizes
 from .captured import Capture
 from .dims import Dims, choose_dim_names, is_fixed
 from .guards import Place
+from .joined_paths import MAX_PATHS, equal_values, io_types_of, join_equal_nodes, join_paths, joined
 from .lower import lower
 from .size_conditions import (
     SIZES,
-    Way,
+    SizePath,
     condition_texts,
     decided_conditions,
     dim_fact,
@@ -47,13 +47,13 @@ from .size_conditions import (
     sizes_met,
 )
 
-_MOST_TRIES = 2 * MOST_WAYS
+_MOST_TRIES = 2 * MAX_PATHS
 """Maximum number of attempted captures: forward may raise an exception for the sizes of the other path."""
 
 _Bounds = dict[str, list[int | None]]
 
 
-def read_size_ways(module: nn.Module, done: Capture, wanted: Mapping[Place, str], report: Report) -> ir.Model:
+def read_size_branches(module: nn.Module, done: Capture, wanted: Mapping[Place, str], report: Report) -> ir.Model:
     """Return the graph of a capture, with the paths for other sizes as far as they can be captured.
 
     wanted: the user's names for dims of inputs, by position.
@@ -83,7 +83,7 @@ class _Graph:
     """A graph, with what its captures hold for, the lines that its Ifs decide for, and notes for the user."""
 
     model: ir.Model
-    limits: list[tuple[Way, _Bounds, list[str]]]
+    limits: list[tuple[SizePath, _Bounds, list[str]]]
     lines: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -117,8 +117,8 @@ class _SizeWays:
 
     # -- one way ------------------------------------------------------------------------------------------------------
 
-    def _way(self, known: Sequence[sympy.Basic]) -> Way:
-        return Way(tuple(known), self.names, self.given)
+    def _way(self, known: Sequence[sympy.Basic]) -> SizePath:
+        return SizePath(tuple(known), self.names, self.given)
 
     def _dims(self, done: Capture) -> Dims:
         return Dims(choose_dim_names(_input_shapes(done), self.names))
@@ -138,7 +138,7 @@ class _SizeWays:
         tied = ", ".join(dict.fromkeys(b.line for b in done.branches if b.ties))
         return found | {fact: tied for fact in self._facts(done) if fact not in self.given}
 
-    def _lowered(self, done: Capture, way: Way) -> _Graph:
+    def _lowered(self, done: Capture, way: SizePath) -> _Graph:
         report = Report("one way")
         model = lower(done.program, report, self.names, done.branches, way)
         found: _Bounds = json.loads(model.metadata_props[DIMS_KEY])
@@ -150,7 +150,7 @@ class _SizeWays:
                     bounds[self.names[label, place]] = [int(dim), int(dim)]
         return _Graph(model, [(way, bounds | found, guards)], [], report.notes)
 
-    def _graph(self, way: Way, done: Capture, kept: frozenset[sympy.Basic]) -> _Graph | None:
+    def _graph(self, way: SizePath, done: Capture, kept: frozenset[sympy.Basic]) -> _Graph | None:
         """Return the graph of a capture for the sizes of `way`; None if these are all sizes, and there is no other
         path.
 
@@ -184,7 +184,7 @@ class _SizeWays:
             self._join(whole, other, condition, line)
         return whole
 
-    def _other(self, here: Way, condition: sympy.Basic, kept: frozenset[sympy.Basic]) -> _Graph | None:
+    def _other(self, here: SizePath, condition: sympy.Basic, kept: frozenset[sympy.Basic]) -> _Graph | None:
         """Return the graph for the sizes of `here` that do not meet a condition; None if it cannot be captured."""
         way = self._way((*here.known, in_order(sympy.Not(condition))))
         call = self._call(way) if self._decide(Graph(), condition, "") is not None else None
@@ -197,7 +197,7 @@ class _SizeWays:
         try:
             done = capture_sizes(self.module, call, report)
             self.ways += 1
-            if self.ways > MOST_WAYS:
+            if self.ways > MAX_PATHS:
                 raise _TooManyWays
             found = self._graph(way, done, kept)
         except _TooManyWays:
@@ -210,7 +210,7 @@ class _SizeWays:
 
     # -- sizes --------------------------------------------------------------------------------------------------------
 
-    def _call(self, way: Way) -> Call | None:
+    def _call(self, way: SizePath) -> Call | None:
         """Return the base call with sizes of this path; None if none are found within the user's bounds."""
         for least in (2, 1):
             bounds = {n: [_at_least(low, least, high), high] for n, (low, high) in self.bounds.items()}
@@ -220,7 +220,7 @@ class _SizeWays:
                 return resized_call(self.base.call, {p: sizes[n] for p, n in self.names.items()}, fixed)
         return None
 
-    def _is_only_size(self, way: Way, name: str, size: int) -> bool:
+    def _is_only_size(self, way: SizePath, name: str, size: int) -> bool:
         """Return whether the path's conditions on this dim alone leave no other size of 2 and more.
 
         torch.export refuses to make such a dim dynamic.
@@ -260,7 +260,7 @@ class _SizeWays:
         deciding = list(g.graph)
         g.graph.remove(deciding)
         model.graph.extend(deciding)
-        join_ways(model, other.model, same, deciding, deciding[-1].metadata_props)
+        join_paths(model, other.model, same, deciding, deciding[-1].metadata_props)
         whole.lines += [text for text in (line, *other.lines) if text and text not in whole.lines]
 
     def _decide(
@@ -292,12 +292,12 @@ def _is_one_of_many(condition: sympy.Basic) -> bool:
         return True
     names, text = sorted(map(str, condition.lhs.free_symbols)), printed(condition.lhs)
     found = set()
-    for sizes in product(range(2, 2 + 4 * MOST_WAYS), repeat=len(names)):
+    for sizes in product(range(2, 2 + 4 * MAX_PATHS), repeat=len(names)):
         try:
             found.add(value_of(text, dict(zip(names, sizes, strict=True))))
         except ValueError:
             return True
-        if len(found) > MOST_WAYS:
+        if len(found) > MAX_PATHS:
             return True
     return False
 
@@ -363,4 +363,4 @@ def _write_limits(found: _Graph) -> None:
     notes.pop(GUARDS_KEY, None)
     if guards:
         notes[GUARDS_KEY] = json.dumps(list(guards))
-    found.model.meta[WAYS_KEY] = [way.texts for way, _, _ in found.limits]
+    found.model.meta[PATHS_KEY] = [way.texts for way, _, _ in found.limits]

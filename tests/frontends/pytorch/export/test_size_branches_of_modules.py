@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import convert
 from convert.graph.values import nodes_of
 from convert.outcome.report import Report
-from convert.parity.inputs.size_ways import way_feeds, ways_left
+from convert.parity.inputs.size_branches import branch_feeds, uncovered_branches
 from tests.suites.programs.torch_program import Called
 from tests.support.marks import slow_but
 from tests.support.pytorch_tools import agrees, noise, read
@@ -192,10 +192,10 @@ def test_a_verification_takes_every_way(tmp_path: Path) -> None:
     assert report.verdict is not None
     assert report.verdict.covered.endswith("2 of 2 ways that depend on sizes")
     model = read(Called(function), "x:float32[n,2]")
-    assert ways_left(model, []) == [["n <= 300"], ["n > 300"]]
-    found = list(way_feeds(model, [], 0))
+    assert uncovered_branches(model, []) == [["n <= 300"], ["n > 300"]]
+    found = list(branch_feeds(model, [], 0))
     assert [feed.arrays["x"].shape[0] > 300 for feed in found] == [False, True]
-    assert ways_left(model, found) == []
+    assert uncovered_branches(model, found) == []
 
 
 @pytest.mark.parametrize("form", ["keras", "torch-script", "torch-code"])

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.metadata import WAYS_KEY
+from convert.graph.metadata import PATHS_KEY
 from convert.parity.inputs.feeds import Feed, complete_sizes, fed_shape, feed_sizes, free_dims, size_facts, sized_feed
 from convert.parity.inputs.size_guards import broken_guards, sizes_meeting
 
@@ -17,7 +17,7 @@ _MOST_ELEMENTS = 1 << 21
 """Most elements of all inputs of a set that is generated for a branch."""
 
 
-def way_feeds(model: ir.Model, feeds: Sequence[Feed], seed: int) -> Iterator[Feed]:
+def branch_feeds(model: ir.Model, feeds: Sequence[Feed], seed: int) -> Iterator[Feed]:
     """Yield a feed for each branch that none of `feeds` takes, at the nearest sizes to the usual ones that take it.
 
     The source may reject it. Branches without such sizes, or only with large ones, are skipped.
@@ -25,7 +25,7 @@ def way_feeds(model: ir.Model, feeds: Sequence[Feed], seed: int) -> Iterator[Fee
     bounds, guards = size_facts(model)
     usual = next(iter(feed_sizes(model, 1)), {})
     free = {name: usual[name] for name in free_dims(model)}
-    for way in ways_left(model, feeds):
+    for way in uncovered_branches(model, feeds):
         sizes = sizes_meeting(free, [*way, *guards], bounds)
         if sizes is None:
             continue
@@ -35,10 +35,10 @@ def way_feeds(model: ir.Model, feeds: Sequence[Feed], seed: int) -> Iterator[Fee
             seed += 1
 
 
-def ways_left(model: ir.Model, feeds: Sequence[Feed]) -> list[list[str]]:
+def uncovered_branches(model: ir.Model, feeds: Sequence[Feed]) -> list[list[str]]:
     """Return the conditions of the branches on sizes that none of the feeds reaches; special feeds do not count."""
     found = [sizes_of(model, feed.arrays) for feed in feeds if not feed.special]
-    return [way for way in model.meta.get(WAYS_KEY, []) if all(broken_guards(way, sizes) for sizes in found)]
+    return [way for way in model.meta.get(PATHS_KEY, []) if all(broken_guards(way, sizes) for sizes in found)]
 
 
 def sizes_of(model: ir.Model, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:

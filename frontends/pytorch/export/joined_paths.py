@@ -24,7 +24,7 @@ from .decisions import HOLDS, decision_of
 DECISION_KEY = "convert.decision"
 """Metadata key of the node whose output says how a decision goes, until the captures are merged."""
 
-MOST_WAYS = 8
+MAX_PATHS = 8
 """Maximum number of captures: three decisions, or more independent ones."""
 
 
@@ -36,7 +36,7 @@ def mark_decision(g: Graph, node: torch.fx.Node, outcome: ir.Value) -> None:
     maker.metadata_props[DECISION_KEY] = str(decision_of(node))
 
 
-def read_each_way(read: Callable[[list[bool]], ir.Model], first: ir.Model) -> ir.Model:
+def read_each_path(read: Callable[[list[bool]], ir.Model], first: ir.Model) -> ir.Model:
     """Return the graph with every path of decisions on data; `read` returns the graph of one path, `first` is the graph
     with all answers yes.
 
@@ -47,8 +47,8 @@ def read_each_way(read: Callable[[list[bool]], ir.Model], first: ir.Model) -> ir
     def from_here(path: list[bool]) -> ir.Model:
         nonlocal count
         count += 1
-        if count > MOST_WAYS:
-            raise Unsupported(f"forward may go more than {MOST_WAYS} ways")
+        if count > MAX_PATHS:
+            raise Unsupported(f"forward may go more than {MAX_PATHS} ways")
         model = read(path) if path else first
         for place in reversed(range(len(path), len(decisions_of(model)))):
             other = from_here([*path, *[True] * (place - len(path)), False])
@@ -75,7 +75,7 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     if decided.outputs[0] not in same.values():
         raise Unsupported("the condition is computed differently on each path")
     places = {k: v for k, v in decided.metadata_props.items() if k != DECISION_KEY}
-    join_ways(model, other, same, [decided], places)
+    join_paths(model, other, same, [decided], places)
 
 
 def io_types_of(model: ir.Model) -> list[tuple[str | None, ir.DataType | None]]:
@@ -83,7 +83,7 @@ def io_types_of(model: ir.Model) -> list[tuple[str | None, ir.DataType | None]]:
     return [(v.name, v.dtype) for v in (*model.graph.inputs, *model.graph.outputs)]
 
 
-def join_ways(
+def join_paths(
     model: ir.Model,
     other: ir.Model,
     same: Mapping[ir.Value, ir.Value],
