@@ -1,8 +1,8 @@
 """Decisions on data that forward makes in Python: each answer is taken in a separate capture.
 
 `deciding(path)` answers the questions of a capture in order. It marks each in the graph by an `_assert_async` of a
-tensor that is 2 if the condition holds and 1 if not, so the assertion always passes. `joined_paths.py` merges the graphs
-into one graph.
+tensor that is 2 if the condition holds and 1 if not, so the assertion always passes. `joined_paths.py` merges graphs
+into one.
 """
 
 from __future__ import annotations
