@@ -49,9 +49,9 @@ from ..rules import CALIBRATED, LITE, onnx_op, standard_operator
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
-from .apart import write_fusion_barriers_as_checks
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
+from .fusion_barriers import write_fusion_barriers_as_checks
 from .gaps import WRITTEN_OUT
 from .halves import halves_of, has_half_weights, narrow_io, widen_halves
 from .integer_products import find_integer_products

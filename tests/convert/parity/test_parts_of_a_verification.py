@@ -134,7 +134,7 @@ def test_large_models_and_sides_that_fail_are_not_run_so_often(monkeypatch: pyte
     assert (compared(), runs) == ([], [3])
     found["source"], found["target"] = found["target"], found["source"]
     assert (compared(), runs) == ([], [3, 3])
-    monkeypatch.setattr(cost, "MOST", 2)
+    monkeypatch.setattr(cost, "MAX_ELEMENTS", 2)
     assert compared() == ["random outputs are not compared in distribution: that takes too many runs of this model"]
     assert len(runs) == 2
 
