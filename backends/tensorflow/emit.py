@@ -57,8 +57,8 @@ def fusion_barrier(x: Value) -> tf.Tensor:
 
     Other no-ops do not work: TensorFlow removes them (IdentityN, a Reshape or BroadcastTo to x's own shape, Split into
     one), they have no gradient, or other programs read them differently. TensorFlow.js expects a second input of
-    EnsureShape, and many programs treat a PlaceholderWithDefault as an input. `lite/fusion_barriers.py` has the equivalent for
-    TensorFlow Lite.
+    EnsureShape, and many programs treat a PlaceholderWithDefault as an input. TensorFlow Lite has its own form in
+    `lite/fusion_barriers.py`.
     """
     y = tf.squeeze(tf.expand_dims(x, 0), [0 if x.shape.rank is None else -x.shape.rank - 1], name=FUSION_BARRIER)
     y.set_shape(x.shape)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 _ENTRIES = 100
-"""How many entries of a folder are examined for one whose name has letters."""
+"""Maximum number of entries of a folder that are examined to find a name with letters."""
 
 
 def counts_case(folder: Path) -> bool:

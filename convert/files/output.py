@@ -41,7 +41,7 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
     if destination.exists() and not force:
         raise _exists(destination)
     made: list[Path] = []
-    # covers the time from before the folder is made until it is removed
+    # this lock is held before the folder is made and until it is removed
     with temporary_folder_at(folder_for(destination)):
         try:
             _make_parents(destination.parent, made)

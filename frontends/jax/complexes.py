@@ -30,10 +30,10 @@ PARTWISE = frozenset(
     select optimization_barrier
     """.split()  # noqa: SIM905 (a table)
 )
-"""Operators that do to a complex tensor what they do to its two parts."""
+"""Operators that apply to the real and the imaginary part separately."""
 
 SUMMING = frozenset(["reduce", "reduce_window", "scatter"])
-"""Operators that do so where their function is a sum."""
+"""Operators that apply to the parts separately if their function is a sum."""
 
 PRODUCTS = frozenset(["dot_general", "dot", "convolution"])
 """Operators that are linear in each of two tensors."""
@@ -139,7 +139,7 @@ def _constant(g: Graph, op: mlir.Operation, type_: ResultType | None) -> Pair:
 
 
 def _as_pair(g: Graph, tensor: Any) -> Pair:
-    """Return a real tensor as a complex one, for an operator that also has complex operands."""
+    """Return a real tensor as a complex one, for an operator with complex operands."""
     if isinstance(tensor, Pair):
         return tensor
     zero = Tensor(g.const(0, g.dtype(tensor.value)), tensor.dims, frozenset(range(len(tensor.dims))))

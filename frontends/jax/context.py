@@ -52,7 +52,7 @@ def separate_quantization(module: mlir.Module) -> None:
 
 def compute_quantization(module: mlir.Module) -> None:
     """Replace quantized types in a module by integers and arithmetic, as XLA needs it. Raises `Unsupported`."""
-    if "!quant.uniform<u" in str(module):  # StableHLO of jaxlib 0.10 makes signed integers of unsigned ones
+    if "!quant.uniform<u" in str(module):  # StableHLO of jaxlib 0.10 turns unsigned integers into signed ones
         raise Unsupported("a program with unsigned quantized types cannot be run")
     register_passes()
     passes = "func.func(stablehlo-legalize-quant-to-math,chlo-legalize-to-stablehlo)"

@@ -1,4 +1,4 @@
-"""StableHLO modules inside the models of other frameworks; the readers of those have them checked and lowered here."""
+"""Checks and lowers StableHLO modules inside the models of other frameworks, for the readers of these models."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from convert.errors import Location
 
 _WRAPPER = re.compile(r"^(jit|pjit|vmap|jvp|transpose|remat|checkpoint|custom_jvp|custom_vjp|closed_call)\((.*)\)$")
 _MOST = 256
-"""Parts of a location that are looked at. Frames of Python are nested, one in the other."""
+"""Maximum number of parts of a location that are read. A location of Python frames contains the next one as a part."""
 
 
 def location_of(op: mlir.Operation, operator: str) -> Location:
@@ -34,15 +34,15 @@ def argument_name(argument: mlir.Value) -> str:
 
 
 def _name_and_source(place: Any) -> tuple[str, str]:
-    """The outermost name of a location that is no frame of Python, and the innermost line of a file.
+    """Return the outermost name of a location that is no Python frame, and the innermost line of a file.
 
-    Only the first `_MOST` parts are looked at: a location may hold another one several times, again and again.
+    Only the first `_MOST` parts are read, because a location may contain another one several times, at every level.
     """
     return _walked(place, iter(range(_MOST)))
 
 
 def _walked(place: Any, left: Iterator[int]) -> tuple[str, str]:
-    """What `_name_and_source` returns, by as many parts as `left` has items."""
+    """Return what `_name_and_source` returns, for at most as many parts as `left` has items."""
     if next(left, None) is None:
         return "", ""
     match place:

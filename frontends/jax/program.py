@@ -41,7 +41,7 @@ class Program:
 
 
 def io_name(path: str, fallback: str) -> str:
-    """A name for what JAX calls `params['dense'][0].kernel`: its parts with dots between.
+    """Return a name for JAX's path `params['dense'][0].kernel`: its parts, joined by dots.
 
     >>> io_name("params['dense'][0].kernel", "x"), io_name("result[1]", "x"), io_name("", "x")
     ('params.dense.0.kernel', 'output_1', 'x')

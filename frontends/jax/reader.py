@@ -44,7 +44,7 @@ def read_jax(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 CALLS_OF_PYTHON = 20_000
-"""Calls of Python within calls, for functions of a module that call one another."""
+"""Recursion limit of Python, for functions of a module that call one another."""
 
 
 def _lowered(walker: Walker, program: Program, options: Options, report: Report) -> ir.Model:

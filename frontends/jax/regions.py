@@ -17,7 +17,7 @@ from .values import Tensor, plain
 
 @dataclass(frozen=True)
 class Region:
-    """A block with the outer values, and the walker that lowers it."""
+    """A block, with the values around it and the walker that lowers it."""
 
     lower_block: Callable[..., list[Any]]
     block: mlir.Block
@@ -56,7 +56,7 @@ class Region:
         return op.name.removeprefix("stablehlo.") if both and returned and len(op.operands) == 2 else ""
 
     def gives_argument(self, number: int) -> bool:
-        """Return whether it only returns one of its arguments."""
+        """Return whether the block only returns one of its arguments."""
         found = self.operations()
         return len(found) == 1 and list(found[0].operands) == [self.block.arguments[number]]
 

@@ -15,7 +15,7 @@ from .sizes import Size, number
 from .values import Tensor
 
 _MOST = 64
-"""Elements of a tensor that is followed: more dims than a shape has."""
+"""Largest number of elements of a tensor whose content is followed; shapes have fewer dims."""
 
 
 def folded_sizes(name: str, operands: Sequence[Any], op: mlir.Operation, types: Sequence[Any]) -> np.ndarray | None:
@@ -79,7 +79,7 @@ def _compared(op: mlir.Operation, shape: tuple[int, ...], one: np.ndarray, other
         if gap is not None:
             return number({"EQ": gap == 0, "NE": gap != 0, "LT": gap < 0, "LE": gap <= 0, "GT": gap > 0,
                            "GE": gap >= 0}[direction])  # fmt: skip
-        order = sizes.compare(a, b)  # not strict: both sides may be equal
+        order = sizes.compare(a, b)  # a comparison that also holds for equal sides
         if order is not None and direction in ("GE", "LT") and order > 0:
             return number(direction == "GE")
         if order is not None and direction in ("LE", "GT") and order < 0:

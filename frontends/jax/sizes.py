@@ -15,7 +15,7 @@ Factors: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Size:
-    """A sum of products of names, each with an integer factor; a quotient and the like is a name of its own.
+    """A sum of products of names, each with an integer factor. A quotient counts as one name.
 
     >>> b = named("b")
     >>> str(2 * b + 1), (b + 2 - b).number, floor_divide(4 * b + 2, number(2)).dim
@@ -89,7 +89,7 @@ def of_dim(dim: Dim) -> Size | None:
 
 
 def floor_divide(one: Size, other: Size) -> Size:
-    """Return `one // other`, exactly: a name of its own if the terms cannot be divided one by one."""
+    """Return `one // other`, exactly: a new name if the terms cannot be divided separately."""
     divisor = other.number
     if divisor and one.number is not None:
         return number(one.number // divisor)
@@ -111,13 +111,13 @@ def modulo(one: Size, other: Size) -> Size:
 
 
 def largest(one: Size, other: Size) -> Size:
-    """The larger of two sizes."""
+    """Return the larger of two sizes."""
     order = compare(one, other)
     return named(f"max({one},{other})") if order is None else one if order >= 0 else other
 
 
 def smallest(one: Size, other: Size) -> Size:
-    """The smaller of two sizes."""
+    """Return the smaller of two sizes."""
     order = compare(one, other)
     return named(f"min({one},{other})") if order is None else other if order >= 0 else one
 
@@ -147,7 +147,7 @@ def _without_counters(size: Size) -> Size:
 
 
 def parse_size(text: str) -> Size:
-    """Return the size in a text of `str` or JAX: `2*b + 1`, `floordiv(b, 2)`. Raises `BadInput` for anything else."""
+    """Parse a size as `str` or JAX prints it: `2*b + 1`, `floordiv(b, 2)`. Raises `BadInput` for anything else."""
     if len(text) > limits.STABLEHLO_SIZE_CHARACTERS:
         raise BadInput(f"a dim is called by {len(text):,} characters", hint="export the model with shorter names")
     try:

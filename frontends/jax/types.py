@@ -34,12 +34,13 @@ FOUR_BITS = frozenset({ir.DataType.INT4, ir.DataType.UINT4})
 UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64})
 
 FEW_BITS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.BOOL})
-"""Dtypes that ONNX adds and multiplies few of; in int32 the lowest bits of the result are the same."""
+"""Dtypes for which ONNX lacks sums and products; computed in int32, the lowest bits of a result are the same."""
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """How integers stand for numbers: (integer - zero point) · scale, along an axis where there are several of these.
+    """A quantization: an integer represents (integer - zero point) · scale. With several scales, each belongs to an
+    index of `axis`.
 
     least, most: the smallest and the largest integer that is used.
     """
@@ -58,7 +59,7 @@ class ResultType:
     """The type of a result: its dtype, and its dims, with None for dynamic ones.
 
     is_complex: whether its elements are pairs of that dtype.
-    quantized: what its integers stand for, if they stand for numbers.
+    quantized: the quantization of its integers, if they represent real numbers.
     """
 
     dtype: ir.DataType
@@ -93,7 +94,7 @@ def result_type(type_: mlir.Type) -> ResultType | None:
 
 
 def is_quantized(type_: mlir.Type) -> bool:
-    """Whether the elements of a tensor are integers that stand for numbers."""
+    """Return whether the elements of a tensor are quantized integers."""
     return str(getattr(type_, "element_type", "")).startswith("!quant.")
 
 
@@ -104,7 +105,9 @@ _UNIFORM = re.compile(
 
 
 def _quantization(element: str) -> Quantization:
-    """A quantized element type from its text: jaxlib 0.10 hands out no more. Raises `Unsupported`."""
+    """Parse a quantized element type from its text, because jaxlib 0.10 gives no access to its fields. Raises
+    `Unsupported`.
+    """
     found = _UNIFORM.fullmatch(element)
     if found is None or found["expressed"] not in DTYPES:
         raise Unsupported(f"elements of type {element} are not read from StableHLO")
@@ -148,15 +151,16 @@ _NUMBERS = (
 
 
 def attribute_value(attribute: mlir.Attribute) -> Any:
-    """An attribute as a number, text, a list, a dict or an array; what has no such form as MLIR's own text.
+    """Return an attribute as a number, text, list, dict or array; as MLIR's text if it has no such form.
 
-    Raises `ResourceLimit` for lists that hold one another too often, and `Unsupported` for what is not to be printed.
+    Raises `ResourceLimit` for lists that are nested too often, and `Unsupported` for an attribute that cannot be
+    printed.
     """
     return _value(attribute, iter(range(limits.STABLEHLO_ATTRIBUTE_VALUES)))
 
 
 def _value(attribute: mlir.Attribute, left: Iterator[int], depth: int = 0) -> Any:
-    """What `attribute_value` returns, of as many values as `left` has items."""
+    """Return what `attribute_value` returns, for at most as many values as `left` has items."""
     if next(left, None) is None or depth > limits.STABLEHLO_ATTRIBUTE_DEPTH:
         raise ResourceLimit(
             f"an attribute of the module holds more than {limits.STABLEHLO_ATTRIBUTE_VALUES:,} values, or lists "
@@ -174,7 +178,7 @@ def _value(attribute: mlir.Attribute, left: Iterator[int], depth: int = 0) -> An
             return {name: _value(attribute[name], left, depth + 1) for name in _names(attribute)}
         case mlir.DenseElementsAttr():
             return constant_array(attribute)
-        case mlir.TypeAttr() if isinstance(attribute.value, mlir.TupleType):  # its text may be without end
+        case mlir.TypeAttr() if isinstance(attribute.value, mlir.TupleType):  # its text may be extremely long
             raise Unsupported("an attribute that is the type of a tuple")
     for kind, fields in _NUMBERS:
         if kind.isinstance(attribute):
@@ -204,7 +208,7 @@ def constant_array(attribute: mlir.DenseElementsAttr) -> np.ndarray:
     try:
         array = np.array(attribute)
         return array.astype(dtype, copy=False) if array.dtype != dtype else array
-    except (ValueError, TypeError, RuntimeError):  # jaxlib 0.10 hands out no arrays of bfloat16 and float8
+    except (ValueError, TypeError, RuntimeError):  # jaxlib 0.10 cannot return arrays of bfloat16 and float8
         return _array_from_text(attribute, shape, dtype)
 
 

@@ -27,7 +27,7 @@ from .values import Tensor, as_sizes, merge_dims, plain, whole
 Env = dict[mlir.Value, Any]
 
 MOVING = frozenset({"convert", "select", "optimization_barrier"})
-"""Operators element by element that compute nothing."""
+"""Element-wise operators that compute nothing."""
 
 MOVING_INTEGERS = frozenset(
     """
@@ -36,7 +36,7 @@ MOVING_INTEGERS = frozenset(
     dynamic_gather select optimization_barrier get_dimension_size
     """.split()  # noqa: SIM905 (a table)
 )
-"""Operators whose rules may take quantized tensors: to them these are integers."""
+"""Operators whose rules may take quantized tensors, which these rules treat as integers."""
 
 CALLS = ("func.call", "stablehlo.composite", "call")
 RETURNS = ("func.return", "stablehlo.return", "return")
@@ -65,9 +65,9 @@ class Walker:
         return found
 
     def operators(self, function: mlir.Operation) -> Iterator[tuple[str, Location]]:
-        """Every operator that lowering `function` comes to, with its place.
+        """Yield every operator that is lowered for `function`, with its location.
 
-        Raises `ResourceLimit` where functions that call one another expand to too many.
+        Raises `ResourceLimit` if functions that call one another expand to too many operators.
         """
         self._size(function, {}, 0)
         seen: set[str] = set()
@@ -84,9 +84,9 @@ class Walker:
                     yield name, location_of(op, name)
 
     def _size(self, function: mlir.Operation, known: dict[str, int], depth: int) -> int:
-        """How many operators lowering `function` comes to; `known` keeps those of functions that were counted.
+        """Return how many operators are lowered for `function`; `known` has the counts of functions counted before.
 
-        Raises `ResourceLimit` where there are too many, and where the calls are nested too deep.
+        Raises `ResourceLimit` if there are too many, or if the calls are nested too deep.
         """
         if depth >= limits.STABLEHLO_CALL_DEPTH:
             raise _too_deep(depth)
@@ -105,13 +105,13 @@ class Walker:
     def function(
         self, g: Graph, function: mlir.Operation, arguments: Sequence[Any], *, lifted: bool = False
     ) -> list[Any]:
-        """The results of a function on `arguments`. Raises `BadInput` where a module calls it wrongly.
+        """Return the results of a function on `arguments`. Raises `BadInput` if the call does not fit the function.
 
         lifted: as in `block`.
         """
         if self.depth >= limits.STABLEHLO_CALL_DEPTH:
             raise _too_deep(self.depth)
-        blocks = function.regions[0].blocks  # none of a function that is only declared
+        blocks = function.regions[0].blocks  # a function that is only declared has no block
         if len(blocks) != 1 or len(blocks[0].arguments) != len(arguments):
             raise BadInput(f"the module calls {function.attributes['sym_name']} with {len(arguments)} arguments")
         self.depth += 1

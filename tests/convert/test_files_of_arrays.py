@@ -18,7 +18,7 @@ from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.saved import save_feeds
 from convert.parity.method import VerifyMethod
 
-pytestmark = pytest.mark.not_core  # each starts programs and their children for seconds
+pytestmark = pytest.mark.not_core  # every test starts programs with children, which takes seconds
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ def _converter(folder: Path, job: dict[str, Any]) -> Any:
 
 
 _WORTH_SHARING = 0.001
-"""Which part of a file its repeated buffers are where they are shared: a number here and there is not."""
+"""Buffers are shared if the repeated ones are at least this part of the file."""
 
 
 def _samples(folder: Path, count: int) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 from .file_objects import LiteFile
 
 _SHIFT = 128
-"""From int8 to uint8 of the same real numbers."""
+"""Added to the zero point of int8, so that uint8 represents the same real numbers."""
 
 
 class NotInSteps(Exception):

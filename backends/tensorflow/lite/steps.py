@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _FIRST = 0xFF000000
-"""The bits of -2¹²⁷ as float32: what follows is below all numbers that a model has, up to the least of them."""
+"""The bits of -2¹²⁷ as float32. Marks have larger bit patterns, which are numbers below those of any model."""
 _COUNT = 1 << 22
 
 

@@ -25,11 +25,11 @@ def artefact_in(data: bytes, label: str) -> bytes:
 
 
 QUANTIZED = b"quant"
-"""The name of the dialect of quantized types, which a module with such types has in it; others may, too."""
+"""Name of the dialect of quantized types: every module with such types contains it, and others may contain it too."""
 
 
 def parse_module(data: bytes, label: str) -> mlir.Module:
-    """Parse text or bytecode. Raises `BadInput` with what MLIR says of it.
+    """Parse text or bytecode. Raises `BadInput` with MLIR's message.
 
     Only `uniform_quantize`, `uniform_dequantize` and constants have quantized types in the result.
     """

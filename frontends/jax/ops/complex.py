@@ -9,7 +9,7 @@ from ..rules import elementwise_op, stablehlo_op
 
 @elementwise_op("real")
 def real(g, x):
-    """Of real numbers."""
+    """Return x: the real part of a real number is the number itself."""
     return g.Identity(x)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of any layout as ONNX's Conv, channels first; those with dilated inputs as ConvTranspose."""
+"""Convolutions of any layout become ONNX's Conv, channels first; with dilated inputs, they become ConvTranspose."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def convolution(
     g, x, kernel, *, dimension_numbers, feature_group_count, batch_group_count, result, window_strides=None,
     padding=None, lhs_dilation=None, rhs_dilation=None, window_reversal=None,
 ):  # fmt: skip
-    """Batch groups, which gradients of kernels have, become groups of features."""
+    """Batch groups occur in gradients of kernels; they become groups of features."""
     n = dimension_numbers
     rank = len(n["input_spatial_dimensions"])
     strides, gaps, dilations = (list(v) if v is not None else [1] * rank
@@ -69,7 +69,7 @@ def _moved(g: Graph, x: ir.Value, axes: list[int]) -> ir.Value:
 
 
 def batch_groups_as_features(g: Graph, x: ir.Value, groups: int) -> ir.Value:
-    """`x` (batch, features, …) with the parts of its batch side by side: that many times the features."""
+    """Return `x` (batch, features, …) with parts of its batch moved to the features."""
     if groups == 1:
         return x
     dims = [d for d in g.shape(x) if isinstance(d, int)]
@@ -117,7 +117,7 @@ def is_transposed(
     if all(gap == 1 for gap in gaps) or any(step != 1 for step in strides):
         return False
     spans = [d * (k - 1) for d, k in zip(dilations, _spatial(g, kernel), strict=True)]
-    # How much is cropped at each side; at the end, less than a stride may be added instead.
+    # Elements to crop at each side; at the end, fewer elements than a stride may be added instead.
     cut = [(span - a, span - b) for span, (a, b) in zip(spans, pads, strict=True)]
     return all(a >= 0 and -b < gap for (a, b), gap in zip(cut, gaps, strict=True))
 

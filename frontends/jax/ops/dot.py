@@ -41,7 +41,7 @@ def contracted(
     summed: tuple[Sequence[int], Sequence[int]],
     result: ResultType,
 ) -> ir.Value:
-    """The product, computed in the dtype of the result, which is the operands' or a wider one, or in int32.
+    """Return the product, computed in the dtype of the result (the operands' dtype or a wider one) or in int32.
 
     A weight times a tensor, as vmap makes of a layer of one sample, is that tensor times the weight turned round.
     """

@@ -1,4 +1,4 @@
-"""Arithmetic, element by element."""
+"""Element-wise arithmetic."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..rules import elementwise_op, stablehlo_op
 from ..types import FEW_BITS, FLOATS, UNSIGNED
 
 MEAN_KEY = "convert.jax.mean"
-"""In the `meta` of the sum of windows: their mean, and how many elements a window has."""
+"""Key in the `meta` of a sum over windows: their mean, and the number of elements in a window."""
 
 
 def like(g: Graph, number: float, x: ir.Value) -> ir.Value:
-    """A number of the dtype of `x`."""
+    """Return a number in the dtype of `x`."""
     return g.const(number, g.dtype(x))
 
 
@@ -86,7 +86,7 @@ def maximum(g, x, y):
 
 @elementwise_op("divide")
 def divide(g, x, y):
-    """The mean of a window is its sum over its size: then the pool's own mean is the result (`ops/window.py`)."""
+    """A window's sum divided by its size is its mean, which the pool has computed already (`ops/window.py`)."""
     mean, size = x.meta.get(MEAN_KEY, (None, 0))
     divisor = constant(y)
     if mean is not None and divisor is not None and divisor.size == 1 and divisor.numpy().ravel()[0] == size:
@@ -101,7 +101,7 @@ def not_(g, x):
 
 @elementwise_op("subtract")
 def subtract(g, x, y):
-    """Flax's RMSNorm takes a mean of 0 away."""
+    """Flax's RMSNorm subtracts a mean of 0."""
     known = constant(y)
     if known is not None and known.size == 1 and g.rank(y) == 0 and is_float(x):
         number = float(known.numpy().ravel()[0])
@@ -112,13 +112,13 @@ def subtract(g, x, y):
 
 @elementwise_op("negate")
 def negate(g, x):
-    """Unsigned integers wrap around."""
+    """Return -x; unsigned integers wrap around."""
     return g.Sub(like(g, 0, x), x) if x.dtype in UNSIGNED else g.Neg(x)
 
 
 @elementwise_op("remainder")
 def remainder(g, x, y):
-    """The rest has the sign of the dividend."""
+    """The remainder has the sign of the dividend."""
     return g.Mod(x, y, fmod=1)
 
 
@@ -256,9 +256,9 @@ def select(g, which, x, y):
 
 @elementwise_op("convert")
 def convert(g, x, *, result):
-    """A single number is rounded here, and keeps its digits for a run in float64.
+    """Return x in another dtype. A constant number is rounded here, and keeps its digits for a run in float64.
 
-    XLA gives the nearest integer of 8 and 16 bits for a number beyond them, where ONNX's Cast leaves the result open.
+    For a number outside the range of 8 or 16 bits, XLA returns the nearest integer; ONNX's Cast leaves it undefined.
     """
     number = constant(x) if result.dtype in FLOATS and not is_bool(x) else None
     if number is not None and number.size == 1 and (is_float(x) or abs(int(number.numpy().ravel()[0])) < 2**53):
@@ -299,7 +299,7 @@ def shift_right_logical(g, x, y):
 
 @elementwise_op("shift_right_arithmetic")
 def shift_right_arithmetic(g, x, y):
-    """The highest bit is drawn in, of unsigned numbers too: not of the not, shifted, for numbers that have it."""
+    """Return the shift that copies the highest bit, for unsigned numbers too: with that bit set, it is ~(~x >> y)."""
     dtype = g.dtype(x)
     if dtype in UNSIGNED:
         signed = ir.DataType[dtype.name.removeprefix("U")]

@@ -75,7 +75,7 @@ def gather(g, x, indices, sizes_operand=None, *, dimension_numbers, result, slic
 def _one_slice(
     g: Graph, x: Tensor, starts: dict[int, ir.Value], sizes: list[Dim], how: Indexing, known: tuple[int | None, ...]
 ) -> Tensor:
-    """Return a single slice, by ONNX's Slice along each axis that is not taken whole."""
+    """Return a single slice, by ONNX's Slice along each axis that is not copied completely."""
     value = x.value
     for axis, dim in enumerate(x.dims):
         size = of_dim(sizes[axis])
@@ -136,7 +136,7 @@ def start_places(g: Graph, indices: Tensor, vector_axis: int) -> tuple[list[ir.V
 
 
 def _indexed_axes(dims: Sequence[Dim], sizes: Sequence[Dim], how: Indexing) -> list[int]:
-    """Return the axes whose elements are selected: those of which a slice takes a part only, and batch axes."""
+    """Return the axes whose elements are selected: batch axes, and axes of which a slice has only a part."""
     return [a for a in range(len(dims)) if a in how.batching or sizes[a] != dims[a]
             or (dims[a] is None and a in how.start_map)]  # fmt: skip
 
@@ -329,7 +329,7 @@ def _static_scatter(
 def _linear_places(
     g: Graph, indices: ir.Value, how: Indexing, dims: list[int], sizes: list[Dim], axes: list[int]
 ) -> ir.Value:
-    """Return the row of the flattened axes for each element of a window; the additional last row if it is left out."""
+    """Return the row of the flattened axes for each element of a window; the additional last row for ignored ones."""
     tensor = Tensor(indices, g.shape(indices))
     starts, batch = start_places(g, tensor, how.vector_axis)
     by_axis = dict(zip(how.start_map, starts, strict=True))
@@ -410,9 +410,7 @@ def _written(
 
 
 def _dynamic_scatter(g: Graph, x: ir.Value, indices: ir.Value, updates: ir.Value, how: Indexing, kind: str) -> ir.Value:
-    """Scatter along one axis of dynamic size, with whole slices of the others; an additional row takes updates
-    outside.
-    """
+    """Scatter whole slices along one axis of dynamic size; updates outside the axis go to an additional row."""
     dims, rank = g.shape(x), g.rank(x)
     sizes = _window(g, updates, how, rank)
     axes = [a for a in range(rank) if a in how.batching or a in how.start_map or sizes[a] != dims[a]]

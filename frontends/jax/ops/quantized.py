@@ -1,7 +1,7 @@
-"""Quantization: numbers as integers times a scale, by ONNX's operators where these round as StableHLO does.
+"""Quantization, by ONNX's operators where they round as StableHLO does.
 
-Operators on quantized tensors have become floating-point ones when rules are called (`context.separate_quantization`),
-but for those that move elements.
+Before rules are called, `context.separate_quantization` replaces operators on quantized tensors by floating-point ones.
+Only operators that move elements stay.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def uniform_dequantize(g, x, *, operand_types):
 
 @stablehlo_op("uniform_quantize")
 def uniform_quantize(g, x, *, operand_types, result):
-    """A quantized operand is dequantized first."""
+    """Quantize a tensor; dequantize the operand first if it is quantized."""
     before = operand_types[0].quantized
     return quantized(g, x if before is None else dequantized(g, x, before), result.quantized)
 
 
 def dequantized(g: Graph, x: ir.Value, how: Quantization) -> ir.Value:
-    """The numbers that integers stand for."""
+    """Return the real numbers that the integers represent."""
     if how.storage in _WHOLE_BYTES and how.expressed == ir.DataType.FLOAT:
         return g.DequantizeLinear(x, *_parameters(g, how), axis=how.axis or 0)
     zero = _along(g, how, how.zero_points.astype(np.int32), x)
@@ -39,9 +39,9 @@ def dequantized(g: Graph, x: ir.Value, how: Quantization) -> ir.Value:
 
 
 def quantized(g: Graph, x: ir.Value, how: Quantization) -> ir.Value:
-    """The nearest integers, halves to the even one once the zero point is added, as StableHLO says.
+    """Return the nearest integers. StableHLO adds the zero point and then rounds halves to even.
 
-    QuantizeLinear rounds before it adds the zero point, which is the same for even ones.
+    QuantizeLinear rounds first, which gives the same for an even zero point.
     """
     info = np.iinfo(how.storage.numpy()) if how.storage in _WHOLE_BYTES else None
     whole = info is not None and (how.least, how.most) == (info.min, info.max)
@@ -49,13 +49,13 @@ def quantized(g: Graph, x: ir.Value, how: Quantization) -> ir.Value:
         return g.QuantizeLinear(x, *_parameters(g, how), axis=how.axis or 0)
     steps = g.Add(g.Div(x, _along(g, how, how.scales, x)), _along(g, how, how.zero_points, x))
     least, most = (np.array(n, how.expressed.numpy()) for n in (how.least, how.most))
-    if float(most) > how.most:  # the largest int32 is no float32
+    if float(most) > how.most:  # float32 cannot represent the largest int32
         most = np.nextafter(most, np.zeros_like(most))
     return g.Cast(g.Round(g.Clip(steps, g.const(least), g.const(most))), to=how.storage)
 
 
 def _parameters(g: Graph, how: Quantization) -> tuple[ir.Value, ir.Value]:
-    """Scale and zero point as ONNX's operators take them."""
+    """Return scale and zero point in the form of ONNX's operators."""
     scales, zeros = how.scales.astype(np.float32), how.zero_points.astype(how.storage.numpy())
     if how.axis is None:
         scales, zeros = scales.reshape(()), zeros.reshape(())
@@ -63,7 +63,7 @@ def _parameters(g: Graph, how: Quantization) -> tuple[ir.Value, ir.Value]:
 
 
 def _along(g: Graph, how: Quantization, numbers: np.ndarray, x: ir.Value) -> ir.Value:
-    """Numbers in a shape that broadcasts along the quantized axis, in the expressed dtype if they are no integers."""
+    """Return numbers, one per index of the quantized axis, in a shape that broadcasts; floats in the expressed dtype."""
     kept = numbers if numbers.dtype == np.int32 else numbers.astype(how.expressed.numpy())
     shape = [] if how.axis is None else [-1 if a == how.axis else 1 for a in range(g.rank(x))]
     return g.const(kept.reshape(shape))

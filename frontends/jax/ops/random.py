@@ -26,7 +26,7 @@ INTEGERS = stablehlo_op.limit("rng", "integers")
 
 @stablehlo_op("rng_bit_generator")
 def rng_bit_generator(g, state, *, rng_algorithm, results):
-    """The new state and the bits. The default algorithm is Philox, as on XLA's CPU."""
+    """Return the new state and the bits. The default algorithm is Philox, as on XLA's CPU."""
     length = g.shape(state)[0]
     if g.dtype(state) != U64 or length not in (2, 3) or (length == 3 and rng_algorithm == "THREE_FRY"):
         raise Unsupported(BITS)
@@ -42,11 +42,11 @@ def rng_bit_generator(g, state, *, rng_algorithm, results):
 
 
 Words = list[ir.Value]
-"""Numbers of 32 bits that are encrypted together."""
+"""32-bit numbers that are encrypted together."""
 
 
 def _halves(g: Graph, x: ir.Value) -> Words:
-    """The lower and the upper 32 bits."""
+    """Return the lower and the upper 32 bits."""
     return [g.Cast(x, to=U32), g.Cast(g.BitShift(x, g.const(32, U64), direction="RIGHT"), to=U32)]
 
 
@@ -56,14 +56,14 @@ def _whole_word(g: Graph, low: ir.Value, high: ir.Value) -> ir.Value:
 
 
 def _counted(g: Graph, start: ir.Value, dims: list[int]) -> ir.Value:
-    """A counter for each element, from `start` on."""
+    """Return a counter for each element, beginning at `start`."""
     return g.Add(start, g.const(np.arange(math.prod(dims), dtype=np.uint64).reshape(dims)))
 
 
 def _threefry_bits(g: Graph, state: Words, dims: list[int], *, wide: bool) -> tuple[Words, ir.Value]:
-    """Two words for each counter: together a number of 64 bits, or side by side along an axis, the first even one.
+    """Return two words for each counter: one number of 64 bits, or two elements along the first axis of even size.
 
-    If no axis has an even size, it is the longest one, which then lacks its last place.
+    If no axis has an even size, the longest axis is used, and its last element is dropped.
     """
     key, start = state
     if wide or not dims:
@@ -100,9 +100,9 @@ def _threefry(g: Graph, key: Words, block: Words) -> Words:
 
 
 def _philox_bits(g: Graph, state: Words, dims: list[int], *, wide: bool) -> tuple[Words, ir.Value]:
-    """Four words for each counter of 128 bits, one behind the other; two of them are a number of 64 bits.
+    """Return four words for each counter of 128 bits, in sequence; a number of 64 bits consists of two of them.
 
-    The upper half of the counter is the third number of the state, or the key where there is none.
+    The upper half of the counter is the third number of the state, or the key if the state has two numbers.
     """
     key, low = state[:2]
     upper = state[2] if len(state) == 3 else key
@@ -143,7 +143,7 @@ def _philox(g: Graph, key: Words, block: Words) -> Words:
 
 @stablehlo_op("rng")
 def rng(g, a, b, shape, *, rng_distribution, results):
-    """Random numbers of the same distribution; no runtime has the numbers of another."""
+    """Return random numbers of the same distribution; every runtime has its own generator."""
     type_: ResultType = results[0]
     if type_.dtype not in FLOATS:
         raise Unsupported(INTEGERS)

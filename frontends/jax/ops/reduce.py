@@ -1,4 +1,4 @@
-"""Reductions: sums, products, largest and smallest as ONNX has them; any other function by joining neighbours."""
+"""Reductions: ONNX's own sums, products, maxima and minima; any other function is applied to neighbours repeatedly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .elementwise import is_bool
 
 REDUCED = {"add": "ReduceSum", "multiply": "ReduceProd", "maximum": "ReduceMax", "minimum": "ReduceMin",
            "or": "ReduceMax", "and": "ReduceMin"}  # fmt: skip
-"""ONNX's reductions by the operator of the region; the last two of booleans."""
+"""ONNX's reductions, by the operator of the region; the last two are for booleans."""
 
 JOINED = {"add": "Add", "multiply": "Mul", "maximum": "Max", "minimum": "Min"}
 
@@ -101,7 +101,7 @@ def reduced(g: Graph, x: ir.Value, start: ir.Value, axes: list[int], monoid: str
         return None
     wide = g.dtype(x) in FEW_BITS
     found = reduce_dims(g, REDUCED[monoid], g.Cast(x, to=ir.DataType.INT32) if wide else x, axes, keepdims=0)
-    if of_booleans:  # of no elements, the largest and the smallest are the limits of int32
+    if of_booleans:  # the maximum and minimum of no elements are the limits of int32
         found = g.Greater(found, g.const(0, ir.DataType.INT32))
     elif wide:
         found = g.Cast(found, to=g.dtype(x))
@@ -178,9 +178,10 @@ _EXTREME = {"stablehlo.compare", "stablehlo.or", "stablehlo.and", "stablehlo.sel
 def fold_neighbours(
     g: Graph, values: list[ir.Value], starts: list[ir.Value], axes: list[int], region: Region
 ) -> list[ir.Value]:
-    """Reduce by any function: each element with its neighbour, until one is left, axis by axis.
+    """Reduce by any function: combine each element with its neighbour until one is left, along one axis after the
+    other.
 
-    StableHLO leaves it open how elements are grouped, and how often a reduction begins, but their order stays.
+    StableHLO does not define how elements are grouped, nor how often the initial value is used, but keeps their order.
     """
     if any(g.shape(values[0])[axis] == 0 for axis in axes):
         kept = shape_vector(g, [d for a, d in enumerate(g.shape(values[0])) if a not in axes])

@@ -300,7 +300,7 @@ def _of_axes(g: Graph, vector: Tensor, axes: list[int]) -> ir.Value:
 
 @stablehlo_op("bitcast_convert")
 def bitcast_convert(g, x, *, result):
-    """Where the width changes, the last axis is that of the parts."""
+    """If the width of the elements changes, the last axis has the parts of each element."""
     source, target = g.dtype(x), result.dtype
     if not all(d in FLOATS or (d.is_integer() and d not in FOUR_BITS) for d in (source, target)):
         raise Unsupported(f"the bits of {source.name.lower()} as {target.name.lower()}")

@@ -37,7 +37,7 @@ def sort(g, *operands, dimension, regions, results, is_stable=False):
 
 
 def sorted_places(g: Graph, key: ir.Value, axis: int, descending: bool) -> tuple[ir.Value, ir.Value]:
-    """The elements in order, and where each was."""
+    """Return the sorted elements and their former indices."""
     key = sortable(g, key)
     length = g.shape(key)[axis]
     count = g.const(np.array([length], np.int64)) if isinstance(length, int) else g.Shape(key, start=axis, end=axis + 1)
@@ -46,10 +46,10 @@ def sorted_places(g: Graph, key: ir.Value, axis: int, descending: bool) -> tuple
 
 
 def sortable(g: Graph, key: ir.Value) -> ir.Value:
-    """Numbers in the same order, of a dtype that runtimes sort."""
+    """Return numbers in the same order, in a dtype that runtimes can sort."""
     if key.dtype in _COUNTED_WIDER:
         return g.Cast(key, to=_COUNTED_WIDER[key.dtype])
-    if key.dtype == ir.DataType.UINT64:  # less the half of their range, they are signed ones in the same order
+    if key.dtype == ir.DataType.UINT64:  # shifted by 2^63, unsigned numbers become signed ones in the same order
         return g.Cast(g.Add(key, g.const(2**63, key.dtype)), to=ir.DataType.INT64)
     return key
 
@@ -59,7 +59,7 @@ _COUNTED_WIDER = {
     ir.DataType.UINT8: ir.DataType.INT32, ir.DataType.UINT16: ir.DataType.INT32, ir.DataType.UINT32: ir.DataType.INT64,
     ir.DataType.BFLOAT16: ir.DataType.FLOAT,
 }  # fmt: skip
-"""What onnxruntime sorts instead, in the same order."""
+"""Dtypes that onnxruntime sorts in the same order, by dtypes that it does not sort."""
 
 
 def sort_keys(region: Region) -> list[tuple[int, bool]] | None:
@@ -81,7 +81,7 @@ def _keys(region: Region, value: Any, depth: int) -> list[tuple[int, bool]] | No
             return None
         number, swapped = pair
         return [(number, (direction == "GT") != swapped)]
-    if op.name == "stablehlo.or":  # the first key, and if it is equal, the others
+    if op.name == "stablehlo.or":  # compare the first key; if the first keys are equal, compare the others
         for first, second in (op.operands, reversed(list(op.operands))):
             found = _first_and_rest(region, first, second, depth)
             if found is not None:

@@ -53,7 +53,7 @@ def next_after(g, x, y):
 
 @elementwise_op("chlo.conj")
 def conj(g, x):
-    """Of real numbers."""
+    """Return x, because real numbers are their own conjugates."""
     return g.Identity(x)
 
 
@@ -84,7 +84,7 @@ def approximate_top_k(g, x, places, start, first_place, *, reduction_dim, top_k,
 
 @stablehlo_op("chlo.top_k")
 def top_k(g, x, *, k, results, largest=True, sorted=True):
-    """Of equal ones the first comes first, in ONNX too."""
+    """Return the k largest elements and their indices; among equal elements, the first comes first, as in ONNX."""
     key = sortable(g, x)
     values, places = g.TopK(key, [k], axis=-1, largest=int(largest), sorted=1, outputs=2)
     values = values if key is x else g.GatherElements(x, places, axis=-1)

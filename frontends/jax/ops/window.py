@@ -105,7 +105,7 @@ def pooled(
 
 
 Back = Callable[[ir.Value], ir.Value]
-"""Returns a result to the layout that the operand had."""
+"""A function that restores the layout of the operand in a result."""
 
 
 def _channels_first(g: Graph, x: ir.Value, kept: list[int], axes: list[int]) -> tuple[ir.Value, Back]:
@@ -128,7 +128,7 @@ def _channels_first(g: Graph, x: ir.Value, kept: list[int], axes: list[int]) -> 
 
 
 def _flattened(g: Graph, moved: ir.Value, kept: list[int], axes: list[int], order: list[int]) -> tuple[ir.Value, Back]:
-    """Return the same for more than two other axes: those after the first are merged into the channels."""
+    """Like `_channels_first`, for more than two other axes: those after the first are merged into the channels."""
     dims = g.shape(moved)
     inner = dims[1 : len(kept)]
     if not all(isinstance(d, int) for d in inner):
@@ -181,7 +181,7 @@ def _every_place(
                 if count is None and isinstance(length, int):
                     count = (length - (window[axis] - 1) * dilations[axis] - 1) // strides[axis] + 1
                 if count is None:
-                    # How many elements, counted from the end, a window does not reach at this position.
+                    # Number of elements at the end of the axis that a window at this position does not reach.
                     ends.append(begins[axis] - (window[axis] - 1) * dilations[axis] or 2**62)
                 else:
                     ends.append(begins[axis] + (count - 1) * strides[axis] + 1)
@@ -205,9 +205,9 @@ WINDOW_AXES = stablehlo_op.limit(
 def select_and_scatter(
     g, operand, source, init_value, *, window_dimensions, regions, window_strides=None, padding=None
 ):
-    """Each element of `source` goes to the place that `select` prefers in its window; padding is never preferred.
+    """Add each element of `source` at the element of its window that `select` chooses; padding is never chosen.
 
-    Axes with windows become one last axis, of whose places one more takes what belongs nowhere.
+    Axes with windows are merged into one last axis. An additional row at its end takes elements without a target.
     """
     rank = len(window_dimensions)
     window, strides = list(window_dimensions), list(window_strides or [1] * rank)
@@ -239,7 +239,7 @@ def _preferred(
     g: Graph, x: ir.Value, axes: list[int], lengths: list[int], counts: list[int], window: list[int],
     strides: list[int], pads: list[tuple[int, int]], select: Region,
 ) -> ir.Value:  # fmt: skip
-    """For each window the number of the place that `select` prefers, counted over `axes`; behind them for none."""
+    """Return for each window the flat index over `axes` of the chosen element; the size of `axes` if there is none."""
     places = list(itertools.product(*(range(window[a]) for a in axes)))
     if len(places) > limits.STABLEHLO_WINDOW_PLACES:
         raise ResourceLimit(

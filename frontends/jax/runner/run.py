@@ -1,4 +1,4 @@
-"""Calls a program's `Exported`; a module alone, and one in float64, gets an `Exported` with the shapes of its feed."""
+"""Calls a program's `Exported`. A module without one, or a module in float64, gets one with the shapes of its feed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
 
 
 def _call(program: Program, names: Sequence[str], feed: Feed) -> dict[str, np.ndarray]:
-    """Return what is fed, in the dtype of an argument; complex numbers are fed as pairs, in a last dim of 2."""
+    """Return an input in the dtype of its argument; complex numbers are given as pairs in a last dim of 2."""
     known = program.exported
     arrays = [_array(program, number, feed) for number in range(len(program.inputs))]
     flat = dataclasses.replace(known, in_tree=_arguments_tree(len(arrays)), out_tree=_results_tree(len(names)))
@@ -54,7 +54,7 @@ def _call(program: Program, names: Sequence[str], feed: Feed) -> dict[str, np.nd
 
 
 def _fed(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return a result in the form of the graph: a complex one as pairs, in a last dim of 2."""
+    """Return a result in the form of the graph; complex numbers are pairs in a last dim of 2."""
     array = np.asarray(value)
     if dtype.kind == "c" and array.dtype.kind != "c":
         array = array[..., 0] + np.asarray(1j, np.complex128) * array[..., 1]
@@ -68,7 +68,7 @@ def _shown(value: Any) -> np.ndarray:
 
 
 def _array(program: Program, number: int, feed: Feed) -> np.ndarray:
-    """Run a module alone: its shapes are set to those of the feed, and sizes follow from them."""
+    """Run a module without an `Exported`: its inputs get the shapes of the feed, from which other sizes follow."""
     end = program.inputs[number]
     if end.name in program.weights:
         return program.weights[end.name]
@@ -108,7 +108,7 @@ def _run_module(program: Program, label: str, feed: Feed, wide: bool) -> dict[st
 
 
 def _module_arrays(program: Program, walker: Walker, types: Sequence[ResultType], feed: Feed) -> list[np.ndarray]:
-    """What the main function is called with: the program's own inputs, or those that the module names."""
+    """Names of the main function's arguments: the program's own, or those in the module."""
     if program.exported is not None:
         kept = [_array(program, number, feed) for number, end in enumerate(program.inputs) if end.kept]
         index = program.platforms.index("cpu") if "cpu" in program.platforms else 0
@@ -122,7 +122,7 @@ def _module_arrays(program: Program, walker: Walker, types: Sequence[ResultType]
 
 
 def _fix_arguments(module: mlir.Module, types: Sequence[mlir.Type]) -> None:
-    """Give the main function's arguments these types, and tell the functions that it calls."""
+    """Set the types of the main function's arguments, here and in the functions that it calls."""
     register_passes()
     listed = ",".join(map(str, types))
     PassManager.parse(f"builtin.module(stablehlo-refine-arguments{{types={listed}}})").run(module.operation)
@@ -137,7 +137,7 @@ def _refine_shapes(module: mlir.Module) -> bytes:
 
 
 def _serialized(module: mlir.Module) -> bytes:
-    """The module as a portable artefact of the version that jaxlib writes, which has no operators of CHLO."""
+    """Return the module as a portable artefact in jaxlib's version. Such artefacts have no CHLO operators."""
     register_passes()
     PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
     return bytes(stablehlo.serialize_portable_artifact_str(str(module), stablehlo.get_current_version()))

@@ -16,9 +16,10 @@ _NARROW = ("f16", "bf16", "f32")
 
 
 def widen(module: mlir.Module) -> None:
-    """Give everything floating in a module float64, in place. Raises `Unsupported` where it looks at bits of numbers.
+    """Change all floating-point types of a module to float64, in place. Raises `Unsupported` if the module reads bits
+    of numbers.
 
-    Numbers that are made of bits, as random ones are, are made in their own format and widened.
+    Numbers that are made of bits, such as random numbers, are made in their own format and then widened.
 
     CHLO composites are replaced by the operators that they stand for, because their function bodies have the digits of
     float32 only.
@@ -59,7 +60,7 @@ def _restore_operator(op: mlir.Operation) -> None:
 
 
 def _widen_result(op: mlir.Operation) -> None:
-    """Convert what an operator gives, which keeps its type."""
+    """Convert the results of an operator, which keeps its own types."""
     (narrow,) = op.results
     place = mlir.InsertionPoint.after(op)
     made = mlir.Operation.create("stablehlo.convert", [_wide(narrow.type)], [narrow], ip=place)

@@ -263,7 +263,9 @@ def specs_of(model: Any) -> tuple[InputSpec, ...]:
 
 
 def leaves_out_modules(model: Any, options: Options) -> bool:
-    """Return whether modules that no output depends on are left out on purpose: other parts, or an earlier pooler."""
+    """Return whether the modules without effect on the outputs are expected: other parts of the model, or an unused
+    pooler.
+    """
     return bool(PART.of(options)) or hasattr(model, _SENTENCE)
 
 

@@ -341,7 +341,7 @@ def read(memory: Memory, tensor: Tensor) -> Content:
 
 
 def read_content(memory: Memory, tensor: Tensor) -> ir.Value | torch.Tensor:
-    """Return `read` of a tensor that does not come from an operator without a rule; the caller ensures that."""
+    """Return `read` of a tensor. The caller ensures that no operator without a rule computed it."""
     content = read(memory, tensor)
     assert not isinstance(content, Unknown)
     return content

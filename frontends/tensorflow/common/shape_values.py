@@ -116,7 +116,7 @@ def _binary_rule(compute: Callable[[int, int], int], neutral: int | None, *, com
 
 
 def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    """Return the minimum of a size and a maximum over the same size, which is the size."""
+    """Simplify min(n, max(n, m)) to n."""
     for size, other in (args, args[::-1]):
         maker, found = other.producer(), content(size)
         among = map(content, maker.inputs) if maker is not None and maker.op_type == "Max" else ()

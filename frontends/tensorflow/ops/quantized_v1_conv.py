@@ -88,7 +88,7 @@ def _image_and_pads(
 def _convolve_around_zero(
     g: Graph, x: ir.Value, weight: ir.Value, at: ir.Value, zero: int, attributes: dict[str, Any]
 ) -> ir.Value:
-    """Convolve around a zero level that may be outside a byte; above 255 TensorFlow pads with its value modulo 256."""
+    """Convolve with a zero level that may exceed a byte. TensorFlow pads with a zero level above 255 modulo 256."""
     inside = g.Clip(at, np.int64(0), np.int64(255))
     y = g.node("ConvInteger", [x, weight, g.Cast(inside, to=_UINT8), np.uint8(zero)], attributes)
     missing = g.Cast(g.Sub(at, inside), to=_INT32)

@@ -27,7 +27,7 @@ from convert.errors import BadInput, Unsupported, UsageError
 from convert.request.options import Options
 from convert.request.source import Source
 
-pytestmark = pytest.mark.not_core  # each imports PyTorch and starts processes
+pytestmark = pytest.mark.not_core  # every test imports PyTorch and starts processes
 MNIST = Path(__file__).resolve().parents[3] / "fixtures" / "mnist_cnn.onnx"
 BOUNDED = "image:float32[batch=1..20,1,28,28]"
 needs_coreml = pytest.mark.skipif(

@@ -17,7 +17,7 @@ import convert
 from convert.cli import cli
 from convert.errors import UsageError
 
-pytestmark = pytest.mark.not_core  # each imports PyTorch and starts processes
+pytestmark = pytest.mark.not_core  # every test imports PyTorch and starts processes
 MNIST = Path(__file__).resolve().parents[3] / "fixtures" / "mnist_cnn.onnx"
 BOUNDED = "image:float32[batch=1..20,1,28,28]"
 needs_executorch = pytest.mark.skipif(

@@ -24,7 +24,7 @@ from tests.convert.processes.test_sandbox import heed_signals
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as Linux has them"),
-    pytest.mark.not_core,  # each starts programs for seconds
+    pytest.mark.not_core,  # every test starts programs, which takes seconds
 ]
 
 PROGRAM = """

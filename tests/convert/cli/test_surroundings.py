@@ -20,7 +20,7 @@ from tests.support.marks import slow_but
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as Linux has them"),
-    pytest.mark.not_core,  # each starts programs for seconds
+    pytest.mark.not_core,  # every test starts programs, which takes seconds
 ]
 
 

@@ -29,7 +29,7 @@ from convert.parity.locate.subgraph import Cutter
 from convert.parity.method import VerifyMethod
 from convert.request.source import Source
 
-pytestmark = pytest.mark.not_core  # each starts programs and their children for seconds
+pytestmark = pytest.mark.not_core  # every test starts programs with children, which takes seconds
 
 NET = """<ir_version: 10, opset_import: ["": 20]>
 net (float[batch, 3, 8, 8] x) => (float[batch, 5] y)

@@ -23,7 +23,7 @@ from convert.request.options import Options
 from convert.request.source import Source
 from tests.support.marks import slow_but
 
-pytestmark = pytest.mark.not_core  # each starts programs and their children for seconds
+pytestmark = pytest.mark.not_core  # every test starts programs with children, which takes seconds
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
 
-pytestmark = pytest.mark.not_core  # each starts programs and their children for seconds
+pytestmark = pytest.mark.not_core  # every test starts programs with children, which takes seconds
 
 FLOAT, INT64, INT32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
 Ends = Sequence[tuple[str, int, Sequence[int | str]]]

@@ -19,7 +19,7 @@ from convert.processes.sandbox import CALLS, FILES, LIMITS, available_measures, 
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's"),
-    pytest.mark.not_core,  # each starts programs
+    pytest.mark.not_core,  # every test starts programs
 ]
 
 MEASURES = available_measures()

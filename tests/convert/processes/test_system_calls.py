@@ -18,7 +18,7 @@ from convert.processes.system_calls import all_but
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's"),
-    pytest.mark.not_core,  # each starts programs
+    pytest.mark.not_core,  # every test starts programs
 ]
 
 ACTIONS = {

@@ -1,6 +1,4 @@
-"""Reduces the recorded stack of captured operators to the frames that locate them in the model; PyTorch looks up
-all.
-"""
+"""Records only the stack frames that locate an operator in the model, because looking up all frames is slow."""
 
 from __future__ import annotations
 

@@ -120,7 +120,9 @@ def test_calibrated_loops_of_fixed_sizes_are_written_out(tmp_path: Path) -> None
 
 
 def test_padded_pools_do_not_stretch_the_range_of_activations(tmp_path: Path) -> None:
-    """A pad of −∞ would leave one step for all numbers. One pool follows negative numbers, the other a Relu."""
+    """One pool follows negative numbers, the other a Relu. Padding with −∞ would make one quantization step cover all
+    numbers.
+    """
     net = Net()
     pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
     y = net.add("MaxPool", net.conv("x", 3, 8, activation=""), **pool)

@@ -29,7 +29,7 @@ on_both_kernel_sets = pytest.mark.parametrize(
         pytest.param("0", (DYNAMIC, CONSTANT), id="no_onednn_other", marks=pytest.mark.long),
     ],
 )
-"""Whether TensorFlow takes oneDNN's kernels or Eigen's, and how the inputs come."""
+"""Whether TensorFlow uses oneDNN's kernels or Eigen's, and whether inputs are fed or constant."""
 
 
 def computed(row: Case, variant: int) -> list[np.ndarray]:
