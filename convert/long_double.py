@@ -28,7 +28,7 @@ import numpy as np
 WIDE = np.longdouble
 PI = WIDE("3.14159265358979323846264338327950288")
 _ERF_END, _ERF_TERMS = 7.0, 240
-"""Where erf becomes 1 to the last bit, and how many terms of its series are accurate up to there."""
+"""The point from which erf is 1 to the last bit, and the number of terms that its series needs up to there."""
 
 
 def wide(x: Any) -> Any:

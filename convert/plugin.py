@@ -89,7 +89,9 @@ class Option(Generic[T]):
     file: bool = False
     """The text is the path of a file, whose content is a part of the key of a task in a batch."""
     stores: bool = False
-    """It narrows stored numbers: formats whose `narrow` lacks its value refuse it, and only one may be given."""
+    """Whether the option narrows stored numbers. Formats whose `narrow` lacks its value refuse it; only one may be
+    given.
+    """
 
     def of(self, options: Options) -> T:
         """Return the value that the user gave, or the default."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from convert.request.options import Options
 
 _LACKING = "ONNX operations"
-"""In what OpenVINO says of operators that it does not convert."""
+"""Words in OpenVINO's message about operators that it does not convert."""
 
 
 def convert_file(model: ir.Model, path: Path, options: Options, report: Report) -> None:

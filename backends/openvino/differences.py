@@ -1,4 +1,4 @@
-"""What OpenVINO's CPU plugin (2026.4) makes of special values, other than ONNX has it."""
+"""Differences between OpenVINO's CPU plugin (2026.4) and ONNX at NaN, infinities and integer limits."""
 
 from __future__ import annotations
 

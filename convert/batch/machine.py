@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
-"""Where a container sees its own limits (cgroup v2)."""
+"""The folder in which a container finds its own limits (cgroup v2)."""
 
 _THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 """Environment variables with the number of threads of frameworks."""

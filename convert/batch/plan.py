@@ -47,7 +47,7 @@ _OPTIONS: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What the plan found about a task's files: key, stamps (empty if they may change unnoticed), and own modules."""
+    """The state of a task's files: key, stamps (empty if changes may go unnoticed), and the task's own modules."""
 
     key: str = ""
     stamps: tuple[Stamp, ...] = ()
@@ -367,7 +367,7 @@ def _type_hint(key: str, wanted: type | tuple[type, ...]) -> str:
 
 
 def _manifest_hint(manifest: Mapping[str, Any]) -> str:
-    """Return what to write in a manifest whose tables are called otherwise, or that has none."""
+    """Return a hint for a manifest without tables, or with tables of other names: the lines to write."""
     unknown = sorted(set(manifest) - {"defaults", "models"})
     renamed = [f"[{name}] is meant as [[models]]" for name in unknown if nearest(name, ["models"])]
     renamed += [f"[{name}] is meant as [defaults]" for name in unknown if nearest(name, ["defaults"])]

@@ -28,7 +28,7 @@ _GRACE = 300.0
 """Seconds after a task's own limit, which its worker enforces, before Ray ends it, in case the worker hangs."""
 
 _LOSSES = 3
-"""How often Ray repeats a task whose machine was lost."""
+"""Number of times that Ray repeats a task whose machine was lost."""
 
 _PATIENCE = 1.0  # seconds between looks at the size of the cluster
 

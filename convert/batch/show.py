@@ -1,4 +1,4 @@
-"""What users see of a batch: a live table on a terminal, lines in a pipe, and a summary by cause."""
+"""The output of a batch: a live table on a terminal, lines in a pipe, and a summary by cause."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ OPTION_SUGGESTIONS: dict[str, str] = {
     **dict.fromkeys(("--retry", "--attempts", "--max-retries"), "--retries NUMBER, of convert batch"),
     **dict.fromkeys(("--seed",), "--seeds NUMBER, how many sets of random inputs"),
 }  # fmt: skip
-"""By the option that is not there, what does it here."""
+"""Options of other converters, each with the option of ours that does the same."""
 
 VALUE_SUGGESTIONS: dict[str, str] = {
     **dict.fromkeys(("fp32", "f32", "float", "single", "full"), "--dtype float32"),
@@ -75,7 +75,7 @@ VALUE_SUGGESTIONS: dict[str, str] = {
     **dict.fromkeys(("last", "channels-last"), "--layout nhwc"),
     **dict.fromkeys(("first", "channels-first"), "--layout nchw"),
 }
-"""By a word that an option with a choice of words does not take, the option and word that were meant."""
+"""Values that no option with fixed choices accepts, each with the option and value to use instead."""
 
 
 def suggestion_for_option(option: str, known: Collection[str]) -> str:

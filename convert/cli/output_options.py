@@ -1,4 +1,4 @@
-"""How a verb reports its outcome: a report or one paragraph for an error, and the exit code."""
+"""Reports the outcome of a verb: a report, or one paragraph for an error, and the exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from convert.outcome.terminal import echo, echo_json, echo_traceback
 from convert.text import shell_line
 
 WORDS = "convert.words"
-"""Where click's context keeps the words of the command line, for the page that says how to do it again."""
+"""Key of the command line in click's context; a page shows the command with which it was made."""
 
 T = TypeVar("T")
 

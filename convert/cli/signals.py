@@ -22,7 +22,7 @@ Temporary files and the worker are not left behind by any of them.
 """
 
 ASKED = tuple(number for number in ENDS if signal.Signals(number).name not in ("SIGABRT", "SIGXCPU"))
-"""Those by which a library or a limit does not end a process."""
+"""The signals in `ENDS` that no library and no limit sends to end a process."""
 
 _LINES = {
     "SIGINT": "interrupted",

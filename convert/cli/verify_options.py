@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """What the options said: inputs (arrays, or pictures and their preparation), bounds, and files to write.
+    """The values of the options: inputs (arrays, or images and their preparation), bounds, and files to write.
 
-    `output` is the path of `-o`, which the verbs fill in that have one.
+    `output` is the path of `-o`; verbs with that option fill it in.
     """
 
     arrays: Path | None

@@ -27,7 +27,7 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 """Patterns of weight files; the first one that matches in the repository is fetched."""
 
 _OWN = ".cache/huggingface"
-"""What the hub's client leaves in a folder that it filled."""
+"""Folder that the hub's client adds to a folder that it downloads."""
 
 
 @dataclass(frozen=True)

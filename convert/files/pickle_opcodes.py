@@ -39,7 +39,7 @@ class PickledObject:
     state: Any = None
     size: int = 1
     depth: int = 0
-    """For a tuple or frozenset: how many objects it contains, counting repetitions, and how deeply they are nested."""
+    """Size of a tuple or frozenset: the number of objects in it, counting repetitions, and the depth of nesting."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Pickle:
     globals: tuple[str, ...]
     """Every "module.name" that it imports, sorted."""
     called: tuple[str, ...]
-    """Those that it calls with arguments of its own choice (REDUCE, OBJ, INST, NEWOBJ_EX), sorted."""
+    """Functions and classes that it calls with arguments of its choice (REDUCE, OBJ, INST, NEWOBJ_EX), sorted."""
     tensors: tuple[tuple[Any, ...], ...] = ()
     """The arguments of each call that makes a tensor: storage, offset, sizes, strides, …; empty without a storage."""
     storages: tuple[PickledObject, ...] = ()

@@ -34,7 +34,9 @@ CALLABLE = frozenset((
 """Safe to call with any arguments: torch's own restricted unpickler (`weights_only=True`) calls them, too."""
 
 OLD_BACKEND = "torch.nn.backends.thnn._get_thnn_function_backend"
-"""What a module of PyTorch before 1.5 calls for its attribute `_backend`. In today's PyTorch it returns None."""
+"""Function that pickled modules of PyTorch before 1.5 call to restore their attribute `_backend`. In today's PyTorch it
+returns None.
+"""
 
 PLAIN_MODULE = CALLABLE | frozenset((
     OLD_BACKEND,
@@ -45,7 +47,7 @@ PLAIN_MODULE = CALLABLE | frozenset((
     "torch.storage.UntypedStorage", "torch.storage.TypedStorage", "torch.Tensor", "torch.nn.parameter.Parameter",
     "torch.per_tensor_affine", "torch.per_channel_affine",
 ))  # fmt: skip
-"""What a pickled module of torch.nn layers imports, in addition to the classes of its layers (`is_layer`)."""
+"""Names that a pickled module of torch.nn layers imports, in addition to the classes of its layers (`is_layer`)."""
 
 _LAYER = re.compile(r"torch\.nn\.modules\.[a-z]\w*\.[A-Z][A-Za-z0-9]+", re.ASCII)
 

@@ -11,7 +11,7 @@ from convert.graph import Graph
 
 _OPERATORS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 _UNROLLED = 4
-"""At most this many steps are unrolled; more become a Loop."""
+"""Maximum number of steps that are unrolled; more steps become a Loop."""
 
 Step = Callable[[Graph, ir.Value, ir.Value], ir.Value]
 

@@ -115,7 +115,7 @@ class OutputVerdict:
     """The source's own error in float32, or the least that float32 allows. If the target has narrower numbers, the
     error that these cause in the graph."""
     twin: float | None = None
-    """How far the graph in float64 is from the source in float64; None if one of them was not run."""
+    """Distance between the graph in float64 and the source in float64; None if one of them was not run."""
     worst: float = 0.0
     """The largest error of an element."""
     agreement: float | None = None
@@ -132,11 +132,11 @@ class OutputVerdict:
     guilty: str = ""
     """`frontend` or `backend`, if it failed and the two could be distinguished."""
     slices: Sequence[Slice] = field(default_factory=list)
-    """Of a target with narrower numbers: parts that the output is joined of, and its channels if they are few."""
+    """Slices of the output of a target with narrower numbers: the joined parts, and the channels if they are few."""
     undecided: str = ""
     """Why rounding decides so much of the output that agreement proves nothing."""
     spread: Spread | str | None = None
-    """How its errors are spread, if a page is asked for, or why that cannot be drawn."""
+    """The distribution of the errors, if a page is requested, or the reason why it cannot be drawn."""
 
     def after(self, finding: Finding) -> OutputVerdict:
         """Return the output's verdict with a finding if that is worse than its status, else unchanged; the order does
@@ -239,7 +239,7 @@ class Verdict:
     divergence: Divergence | str | None = None
     profile: Sequence[Place] | str | None = None
     stored: str = ""
-    """How the target stores numbers (`convert.request.stored.STORED`), if it is less precise on purpose."""
+    """The target's storage format (`convert.request.stored.STORED`), if it is less precise on purpose."""
     layers: Sequence[LayerLoss] = field(default_factory=list)
     """With activations in 8 bits: the layers that lose most, the worst first."""
     notes: Sequence[Note] = field(default_factory=list)
@@ -249,7 +249,7 @@ class Verdict:
     sets: str = ""
     """The same in short: `5 input sets, batch 1–9`."""
     limit: float = 0.0
-    """How many noise floors an error may be; 0 if tolerances or the target's narrower numbers decide."""
+    """The largest allowed error in noise floors; 0 if tolerances or the target's narrower numbers decide."""
     weights_summary: str = ""
     """For two artefacts: whether their graphs have the same weights and tables, or how many tensors differ."""
     weights: Sequence[WeightDifference] = field(default_factory=list)
@@ -257,7 +257,7 @@ class Verdict:
     generation: GenerationVerdict | None = None
     """For a decoder with a cache: whether it generates the same tokens as its source."""
     latency: Latency | None = None
-    """How long runs of both take, with `--time`."""
+    """Times of runs of both sides, with `--time`."""
     reduced: Reduced | str | None = None
     """After a failure with `--reduce`: the smallest part that still fails, or why there is none."""
 
@@ -284,7 +284,7 @@ class Verdict:
         return notebook.table(self.rows())
 
     def rows(self) -> list[str]:
-        """Return the rows of that table."""
+        """Return the rows of the table in a notebook."""
         guilty = f"caused by the {self.guilty}" if self.guilty else ""
         outputs = [notebook.row("", row.name, row.numbers, row.reason, status=row.status) for row in self.outputs]
         made = [notebook.row("verdict", self.reason, guilty, status=self.status), *notebook.bounded(outputs)]

@@ -1,4 +1,4 @@
-"""What a verdict was made with: the versions of the packages involved, and settings that change numbers."""
+"""The environment of a verdict: versions of the packages involved, and settings that change numbers."""
 
 from __future__ import annotations
 

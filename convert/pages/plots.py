@@ -18,7 +18,7 @@ _MOST_LABELS, _LONGEST_LABEL = 12, 12
 MAX_BARS = 40
 
 Scale: TypeAlias = Callable[[float], float]
-"""Where a number is drawn."""
+"""Maps a number to its coordinate in a plot."""
 
 
 def plot_node_errors(places: Sequence[Place], first: str = "") -> str:

@@ -14,10 +14,10 @@ from .template import cell, number_cell, table
 _WIDTH, _HEIGHT = 480, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68, 20, 16, 44
 _APART = 0.01
-"""How far a point is from the diagonal, relative to the span of the numbers, that is drawn in the color of a FAIL."""
+"""Points at least this far from the diagonal, relative to the span of the numbers, have the color of a FAIL."""
 
 _TICK = 44
-"""How far apart the labels of an axis are."""
+"""Distance between the labels of an axis."""
 
 MAX_OUTPUTS = 8
 """Outputs that are drawn, those that failed first."""

@@ -101,14 +101,14 @@ _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline' blob:; form-action 'none'; base-uri 'none'\"/>"
 )
-"""What the browser itself refuses to a page: to fetch anything."""
+"""The Content-Security-Policy: the browser does not let a page fetch anything."""
 
 
 _MANY = 5
 """Columns that do not fit beside one another on a phone."""
 
 _TEXT = re.compile(r">[^<]")
-"""What a cell has that is not empty."""
+"""Matches text in a cell, which an empty cell does not have."""
 
 
 @dataclass

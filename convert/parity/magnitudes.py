@@ -42,7 +42,7 @@ def smaller_parts(array: np.ndarray) -> list[np.ndarray]:
 
 
 def _may_have_gap(sizes: np.ndarray) -> bool:
-    """Return whether there may be a gap, by powers of two only; few arrays have one, and sorting costs more."""
+    """Return whether there may be a gap, judged by exponents alone. Few arrays have a gap, and sorting is slower."""
     exponents = np.frexp(sizes)[1]
     mean_square, count = 0.0, 0  # lower bound for all smaller numbers; the next power of two is 1
     for found in np.bincount(exponents - exponents.min()).tolist():

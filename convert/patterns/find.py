@@ -69,7 +69,7 @@ class Found:
 
 
 def find(one: Pattern, value: ir.Value) -> Iterator[Found]:
-    """Yield what the placeholders stand for, for every way in which `value` is computed by a pattern."""
+    """Yield the values of the placeholders for each way in which a pattern computes `value`."""
     for bound in match(one.expression, value, {"dtype": value.dtype}):
         yield Found(value, bound)
 

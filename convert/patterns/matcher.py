@@ -44,7 +44,7 @@ _SINGLE = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT1
 
 _COMMUTATIVE = frozenset({"And", "Max", "Min"})
 _DEPTH = 8
-"""How many operators a sum or product of one pattern may be spread over, from its root to a leaf."""
+"""Maximum number of operators between the root and a leaf of a sum or product in a pattern."""
 
 
 def match(expression: Operand, value: ir.Value | None, bound: Bindings, inserted: Axes = ()) -> Iterator[Bindings]:

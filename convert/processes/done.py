@@ -12,7 +12,7 @@ _FILE = "done"
 
 
 def report_to_parent(folder: Path) -> None:
-    """From now on, write the arguments of `activity.advance` into `folder`."""
+    """Write the arguments of each later call of `activity.advance` into `folder`."""
 
     def tell(kind: str, text: str) -> None:
         if kind == activity.DONE:

@@ -33,7 +33,9 @@ from convert.processes.sandbox import confine_command, die_with_parent
 from convert.request.source import Source
 
 ENTRIES: dict[str, str] = {"task": "convert.batch.child:convert", "run": "convert.processes.child:run"}
-"""What a fork may run: module and function, which takes the arguments of its command line. Backends can name others."""
+"""Functions that a fork may run, as module and function. A function gets the arguments of its command line. Backends
+can name others.
+"""
 
 _CORE = (
     "convert.api", "convert.cli", "convert.parity.verify", "convert.passes.layout.assign",

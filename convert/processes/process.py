@@ -51,7 +51,7 @@ PROBE, PROBE_FIRST = "probe", "probe until one runs"
 """Requested like a precision: whether each feed runs alone, as `runs`; PROBE_FIRST stops at the first that does."""
 
 _PROBE_SECONDS = 20.0
-"""After how long no further feed is tried: each trial loads the model again, and most fail at once or not at all."""
+"""Seconds after which no further feed is tried. Each trial loads the model again; most fail immediately or never."""
 
 _TAIL = 1 << 16
 """Bytes at the end of a child's messages that are examined."""

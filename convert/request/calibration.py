@@ -12,7 +12,7 @@ MINMAX, PERCENTILE, MSE = "minmax", "percentile", "mse"
 _HINT = "--calibration-method minmax, mse, percentile, or percentile=99.9"
 _BINS, _STEPS = 4096, 255
 _CANDIDATES = 128
-"""So many places of each end are tried."""
+"""Number of positions of each bound that are tried."""
 
 
 @dataclass(frozen=True)

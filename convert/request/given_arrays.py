@@ -20,7 +20,7 @@ from convert.graph.tensors import numpy_dtype, plain_array
 
 _UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, TypeError, RecursionError, struct.error, zlib.error,
                zipfile.BadZipFile, lzma.LZMAError, SyntaxError, TokenError)  # fmt: skip
-"""What numpy raises where a file is no array; the last two where a header is no Python dict."""
+"""Exceptions of numpy for a file that is no array; the last two, for a header that is no Python dict."""
 
 
 def _reason(error: Exception) -> str:

@@ -17,13 +17,14 @@ _SYNTAX = "for instance 224x224,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,lay
 _MODES = {"rgb": "RGB", "bgr": "RGB", "gray": "L"}
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "AVIF", "PPM", "JPEG2000", "TGA", "ICO", "DIB", "PCX", "SGI",
             "QOI")  # fmt: skip
-"""What Pillow decodes itself: for PostScript it starts Ghostscript, which executes what is in the file."""
+"""Formats that Pillow decodes itself. For PostScript it starts Ghostscript, which executes the file."""
 _FILTERS = ("nearest", "bilinear", "bicubic", "lanczos")
 
 
 @dataclass(frozen=True)
 class ImagePreparation:
-    """How an image becomes an array: (pixel / scale − mean) / std, in the layout and dtype of the model's input.
+    """The conversion of an image to an array: (pixel / scale − mean) / std, in the layout and dtype of the model's
+    input.
 
     size: height and width to resize to (without cropping); None keeps the size. mean, std: one number, or one for each
     channel. channels: rgb, bgr or gray. resize: the filter. input: the model's input, by default the first.

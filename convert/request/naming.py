@@ -59,7 +59,7 @@ class Naming:
 
 
 WORDS = frozenset({*keyword.kwlist, "self"})
-"""What cannot be the keyword of a Python method's argument."""
+"""Names that cannot be keywords of a Python method."""
 
 IDENTIFIER = Naming(r"[^A-Za-z0-9_]", r"[A-Za-z]", "/", WORDS)
 """The keyword of an argument in Python. TensorFlow puts `arg_` before others, a leading underscore too."""

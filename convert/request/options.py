@@ -189,7 +189,7 @@ def parse_input(text: str) -> InputSpec:
 
 
 _MOST_DIGITS = 18
-"""Of a size: those of 19 do not all fit into 64 bits."""
+"""Maximum number of digits of a size; some numbers of 19 digits do not fit into 64 bits."""
 
 
 def _parse_dim(text: str, spec: str, hint: str) -> DimSpec:

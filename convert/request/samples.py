@@ -16,7 +16,7 @@ _PICTURES = frozenset(
 )
 
 FIRST = 0
-"""What samples are called that are for the first input of a model."""
+"""Key of samples for the first input of a model."""
 
 
 def load_samples(path: Path, image_as: str = "") -> dict[Any, np.ndarray]:

@@ -41,9 +41,9 @@ class Source:
     path: Path | None = None
     model: Any = None
     own: bool = False
-    """Whether this very run has written what is at the path, out of data: code in it is ours."""
+    """Whether this run wrote the artefact at the path from data, so that any code in it is ours."""
     since: int = field(default_factory=time.time_ns, compare=False, repr=False)
-    """When this began to read it: files that are younger have changed meanwhile."""
+    """Time in ns at which reading began; files with a later time have changed since."""
 
     def __post_init__(self) -> None:
         """Raise `UsageError` as `check_path_text` does."""

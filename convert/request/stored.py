@@ -30,15 +30,17 @@ BLOCK_STEPS = "int4 weights and int8 activations in blocks of"
 """The same as `FOUR_BITS`, with the activations that meet the weights in 8 bits (ONNX)."""
 STORED = (HALF, WEIGHTS, FULL, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
           BLOCK_STEPS)  # fmt: skip
-"""How an artefact may store numbers on purpose."""
+"""The storage formats: ways in which an artefact stores numbers with less precision on purpose."""
 CALIBRATED = (FULL, STEPS)
-"""Those that are right in the ranges of their calibration data only."""
+"""Storage formats that are only correct within the ranges of their calibration data."""
 STEPS_AT_RUN_TIME = (WEIGHTS, WHOLE_TENSORS)
-"""Those whose runtime rounds the activations that meet weights as they come, to one range for many of them."""
+"""Storage formats whose runtime quantizes the activations before a product with weights, with one range for many
+numbers.
+"""
 
 
 VALUES = {HALF_VALUES: "float16", BRAIN_VALUES: "bfloat16"}
-"""Those whose values are in a narrower floating dtype, and this dtype."""
+"""Storage formats with values in a narrower floating dtype, and this dtype."""
 
 
 def is_weights_alone(stored: str) -> bool:

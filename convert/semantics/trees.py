@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 MEMBER = 6
 """The mode of a node that tests membership in a set; the other modes are ≤, <, ≥, >, = and ≠."""
 AVERAGE, SUM, MIN, MAX = range(4)
-"""How the leaves that the trees reach are aggregated."""
+"""Ways to aggregate the leaves that the trees reach."""
 
 
 def member_sets(modes: np.ndarray, members: np.ndarray | None) -> list[list[float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BYTECODE = b"ML\xefR"
-"""How MLIR's bytecode begins."""
+"""First bytes of MLIR's bytecode."""
 
 PORTABLE = BYTECODE + b"\rStableHLO_v"
-"""How portable artefacts of StableHLO begin: their producer is named first."""
+"""First bytes of StableHLO's portable artefacts, which name their producer first."""

@@ -34,7 +34,7 @@ NOT_CORE = {
     "convert.api.convert", "convert.api.to_onnx", "convert.api.verify", "convert.errors.ParityError",
     "convert.errors.UnsafeInput",
 }  # fmt: skip
-"""Those that import a framework, or start processes for seconds."""
+"""Modules whose examples import a framework, or start processes for seconds."""
 
 
 def examples() -> Iterator[doctest.DocTest]:

@@ -28,7 +28,7 @@ CASES = {
         {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "2"},
     ),
 }
-"""What the user has set, the cores that there are, and what is set then."""
+"""The user's settings, the number of cores, and the expected settings."""
 
 
 @pytest.mark.parametrize("case", CASES)

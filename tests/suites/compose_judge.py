@@ -18,7 +18,7 @@ BLIND = 3e-3  # an output with a larger relative noise floor proves little
 
 
 UNDECLARED: Mapping[str, float] = MappingProxyType({})
-"""For backends that declare no difference on ordinary numbers."""
+"""The differences of backends that declare none for ordinary numbers."""
 
 FREE, FREE_READS = 1000, 2000
 """Seeds from here on perturb each element independently.

@@ -106,7 +106,7 @@ class Draw:
         return tuple(s[0] if len(set(s)) == 1 else None for s in zip(*shapes, strict=True))
 
     def rank(self, name: str) -> int:
-        """How many dims."""
+        """Number of dims."""
         return len(self.env[0][name].shape)
 
     def value(

@@ -65,7 +65,7 @@ CHANGES: dict[str, list[tuple[str, Change, bool]]] = {
     "tflite": [("", flat.changed_flatbuffer, False)],
     "caffe2": [("predict_net.pb", wire.changed_message, False), ("init_net.pb", wire.changed_message, False)],
 }
-"""For each format: the file in its folder, the mutations, and whether checksums protect the mutated bytes."""
+"""Mutations by format: the file in its folder, the mutations, and whether checksums protect the mutated bytes."""
 WEIGHTS = {"onnx": (3, 1), "savedmodel": (5, 3, 1, 1)}
 """The weights of the mutations, if they are not uniform."""
 FACTORIES = ("pt", "safetensors")

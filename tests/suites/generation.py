@@ -57,7 +57,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "qwen3": ("Qwen3", {**_GROUPED, "head_dim": 8}),
 }
-"""By architecture: the name of its classes in transformers, and a configuration."""
+"""Models by architecture: the name of the classes in transformers, and a configuration."""
 
 _BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
          "init_std": 0.4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}  # fmt: skip

@@ -111,7 +111,7 @@ _ESCAPES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 """Characters that no name may print on a terminal, except the line break, which `foreign_line` checks."""
 _DEFECT = re.compile(r"Traceback \(most recent|^error: \w+(Error|Exception)\b.*", re.M)
 _UNFORESEEN = re.compile(r"was not foreseen: |rule failed with \w+Error")
-"""Of a file that contradicts itself this is said with exit code 5; with 1 it is a defect."""
+"""Messages for unexpected errors. With exit code 5 the file contradicts itself; with 1 it is a defect of convert."""
 
 
 def arguments(case: Case, verb: str, timeout: float) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes", "lines", "unmade")
 HARM = ("executed", "wrote", "connected", "left", "unmade")
-"""Those that count whatever was switched off."""
+"""Kinds of harm that count even if a check was switched off."""
 
 
 @dataclass

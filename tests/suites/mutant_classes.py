@@ -56,7 +56,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]
-"""What is changed, what it becomes, and why such a mutant is the same program if no test notices it."""
+"""Pattern of a line, its replacement, and the reason why such a mutant is equivalent if no test notices it."""
 
 
 def reason_of_equivalence(line: str, changed: str) -> str:

@@ -51,7 +51,7 @@ GAPS: dict[str, dict[str, str]] = {
     "onnx": {},
     "torch": TORCH,
 }
-"""By backend. A case counts as a gap only if the backend refuses it, never if its result is wrong."""
+"""Gaps by backend. A case counts as a gap only if the backend refuses it, never if its result is wrong."""
 
 UNSTABLE = {
     "test_squeezenet": "a softmax of 1,000 equal numbers of 9.5e9, where one rounding of float32 is 1,024: without "
@@ -90,7 +90,7 @@ CONTRADICTED: dict[str, dict[str, str]] = {
         "test_sequence_insert_at_front": "the files of onnx 1.8.1 ask for the tensor at the back",
     },
 }
-"""By backend, cases whose expected output is wrong by more than the tolerance, with the reason.
+"""Cases whose expected output is wrong by more than the tolerance, by backend, with the reason.
 
 For Resize see convert/semantics/interpolation.py.
 """

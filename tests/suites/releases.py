@@ -80,7 +80,7 @@ SUITES = {
 """Suites by library; for `python` the core, which needs no framework."""
 
 Releases = Mapping[str, str]
-"""By library, `python` among them."""
+"""Releases by library, including `python`."""
 
 HEADER = ("| releases | Python | tests | run | passed | failed |", "|---|---|---|---|---|---|")
 

@@ -15,7 +15,7 @@ from tests.support.cases import Case
 
 SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -1.5, -2.5, 1e-40, 3.4e38, -3.4e38, 1e10,
             -300.0, 89.0, 20.0, 7.0)  # fmt: skip
-"""Of float32: a denormal, halves that round to even, what overflows when it is squared or exponentiated."""
+"""Special values in float32: a denormal, halves that round to even, numbers whose square or exponential overflows."""
 
 Change = Callable[[np.ndarray, int, int], np.ndarray]
 """An array, which of the inputs it is and how many there are: other values in its place."""

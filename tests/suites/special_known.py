@@ -13,7 +13,7 @@ _TIES = "of equal elements PyTorch takes any; declared"
 _OVERFLOW = "numbers beyond 1e30 overflow on the way, or do not"
 _FLOAT32 = ("Lgamma", "Digamma", "Polygamma", "Zeta", "Igamma", "Igammac", "Betainc", "Ndtri", "BesselI0", "BesselI1",
             "BesselJ1", "BesselY0", "BesselY1", "BesselK0", "BesselK1", "BesselK0e", "BesselK1e")  # fmt: skip
-"""What TensorFlow computes in float32 on the way."""
+"""Operators that TensorFlow computes in float32 internally."""
 
 _RANGE = "the scale and the zero point of a range with NaN or an infinity are any"
 _HALVES = "onnxruntime, which runs ONNX's function, adds 1e-9 to a deviation in float16, and divides 0 by 0"

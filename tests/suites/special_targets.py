@@ -17,7 +17,7 @@ from tests.support.cases import Case
 
 Feed = dict[str, np.ndarray]
 Run = Callable[[Feed], list[np.ndarray]]
-"""What an artefact computes."""
+"""Runs an artefact on a feed and returns its outputs."""
 
 
 def onnxruntime_run(model: onnx.ModelProto) -> Run:

@@ -213,7 +213,7 @@ def _divisible(case: Case) -> Case:
 
 RANDOM = ("Random", "Multinomial", "Bernoulli", "Dropout", "rand", "bernoulli", "dropout", "normal", "exponential",
           "empty", "Stateless", "Uniform", "uniform", "geometric", "cauchy", "multinomial")  # fmt: skip
-"""What operators that draw numbers have in their names, or what they leave undefined."""
+"""Parts of the names of operators that sample random numbers, or that leave results undefined."""
 
 
 def rows_of(source: str) -> list[Case]:
@@ -272,7 +272,7 @@ def isolated(run: Callable[[Case], Iterator[Found]], row: Case) -> Iterator[Foun
 
 
 SECONDS = 240.0
-"""So long may one feed take."""
+"""Time limit for one feed."""
 
 
 def main() -> int:

@@ -41,7 +41,7 @@ _CHECK = re.compile(
     rf"check\.(expect_eq_const|expect_almost_eq_const)\s+(%[\w#]+),\s+(dense<.*?>)\s+:\s+({_TYPE})", re.DOTALL
 )
 _TOLERANCE = 1e-4
-"""What the interpreter allows in `expect_almost_eq`."""
+"""Tolerance of the interpreter's `expect_almost_eq`."""
 _ELSEWHERE = ("interpreter.", "check.expect_serialized_eq", "check.expect_close", "check.expect_eq ", "infeed",
               "outfeed", "check.expect_almost_eq ", "stablehlo.send", "stablehlo.recv")  # fmt: skip
 

@@ -31,7 +31,7 @@ import onnxruntime as ort
 import convert
 
 MODULES = ("test_backend", "test_cond", "test_loops", "test_string_ops")
-"""Those of recurrent cells build them with classes that Keras 3 no longer has."""
+"""Modules of tests, without those for recurrent cells, which use classes that Keras 3 does not have."""
 
 OPSET = 18
 _OTHER_LAYOUT = ("inputs_as_nchw", "outputs_as_nchw")

@@ -25,7 +25,7 @@ FORMS: dict[str, tuple[str, dict[str, Any], float]] = {
     "tflite int8": ("tflite", {"quantize": "int8"}, 1.03),
     "tflite int8 calibrated": ("tflite", {"quantize": "int8", "calibrate": True}, 1.03),
 }
-"""By name: format, options of the conversion, and a factor of the outputs that counts as a defect."""
+"""Forms by name: format, options of the conversion, and a factor of the outputs that counts as a defect."""
 
 
 class Mlp(nn.Module):
@@ -164,7 +164,7 @@ DEFECTS: dict[str, Callable[[Path, float, float], bool]] = {
     "row of a weight moved": lambda path, factor, step: moved_row(path),
     "scale of a weight": lambda path, factor, step: scaled_steps(path),
 }
-"""By name: a function of the file, of the output's factor, and of one 8-bit step of the output."""
+"""Defects by name: functions of the file, of the output's factor, and of one 8-bit step of the output."""
 
 _NARROW = {TensorProto.INT8, TensorProto.UINT8, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 

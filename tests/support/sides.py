@@ -66,7 +66,7 @@ class Side:
 
 
 class Sides:
-    """Both sides, in place of the child processes that would run them."""
+    """A source and a target that run in this process instead of child processes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, source: Side, target: Side) -> None:
         self.of = {id(SOURCE): source, id(TARGET): target}

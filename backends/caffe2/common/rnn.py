@@ -1,4 +1,4 @@
-"""What recurrent layers share apart from their cells: directions, lengths, layouts, activation functions."""
+"""Parts that all recurrent layers share: directions, lengths, layouts, activation functions."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from .recorder import Recorder, Sizes
 
 @dataclass
 class Program:
-    """What was recorded: statements, inputs and outputs by name, and the conditions on sizes under which they hold."""
+    """A recorded program: statements, inputs and outputs by name, and the conditions on sizes under which they hold."""
 
     block: list[Statement]
     inputs: dict[str, Value]

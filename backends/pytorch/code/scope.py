@@ -18,7 +18,9 @@ _TAKEN = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "self", "torch",
 
 
 class Scope:
-    """What a function can name. `path` is the module that has the method; `locations` are the paths of weights."""
+    """The names that a function can use. `path` is the module that has the method; `locations` are the paths of
+    weights.
+    """
 
     def __init__(self, path: Path, locations: Mapping[Weight, Path], symbols: Any, lists: Mapping[Path, int]) -> None:
         self.path = path

@@ -39,7 +39,7 @@ LIMITS = {
     **dict.fromkeys(("LSTM", "GRU", "RNN"), f"{_DECIDED}: other cells than PyTorch's own, of steps that are not known"),
     "SequenceInsert": f"{_DECIDED}: a place that is computed at run time",
 }
-"""What `convert ops` says about the format in addition to the limits of programs."""
+"""Limits of the format in `convert ops`, in addition to the limits of programs."""
 
 _FIX = "--to torch writes it as an exported program"
 _ON_SIZES: dict[Any, Callable[..., Any]] = {

@@ -51,10 +51,10 @@ FIXED: dict[str, dict[str, Steps]] = {
     "LOG_SOFTMAX": {"int8": Steps(16 / 256, 127)},
     "L2_NORMALIZATION": {"int8": Steps(1 / 128, 0)},
 }
-"""Those whose kernels prescribe the steps of the result."""
+"""Operators whose kernels prescribe the scale and zero point of the result."""
 
 SAME = frozenset(("AVERAGE_POOL_2D", "RESIZE_BILINEAR"))
-"""Those whose results are in the steps of their input."""
+"""Operators whose results have the scale and zero point of their input."""
 
 MOVING: dict[str, tuple[tuple[int, ...] | None, tuple[str, ...]]] = {
     **dict.fromkeys(("BATCH_TO_SPACE_ND", "BROADCAST_TO", "DEPTH_TO_SPACE", "TILE"), ((0,), ("int8",))),

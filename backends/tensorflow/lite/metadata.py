@@ -28,7 +28,7 @@ _LABELS = "labels.txt"
 
 @dataclass
 class Picture:
-    """How an input is computed from pixels of 0 to 255: (pixel - mean) / std. color: `rgb`, `gray`, or another
+    """The formula of an input from pixels of 0 to 255: (pixel - mean) / std. color: `rgb`, `gray`, or another
     format.
     """
 

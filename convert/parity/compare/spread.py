@@ -13,7 +13,7 @@ from convert.parity.magnitudes import rms
 
 MAX_POINTS = 2000
 WORST_POINTS = 100
-"""How many points of the sample are the elements with the largest errors, so that rare defects are always shown."""
+"""Number of points in the sample with the largest errors, so that rare defects are always shown."""
 
 STEPS = 2
 """Bins of the histogram for each power of ten."""

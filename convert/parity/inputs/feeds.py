@@ -393,7 +393,7 @@ def _axis_size(data: ir.Value | None, axis: int) -> Limit | None:
 
 
 _SETS = 3
-"""How many sets of inputs are made of samples if the batch size is fixed."""
+"""Number of input sets that are made of samples if the batch size is fixed."""
 
 
 def inputs_from_samples(model: ir.Model, samples: Mapping[str, np.ndarray], most: int = 32) -> dict[str, np.ndarray]:

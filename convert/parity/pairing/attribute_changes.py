@@ -21,7 +21,7 @@ _FOLDED = frozenset({"BatchNormalization"})
 _AXES = frozenset({"axis", "axes"})
 
 Counts = dict[str, Counter[Hashable]]
-"""How often each value occurs among the nodes of an operator."""
+"""Number of occurrences of each value among the nodes of an operator."""
 
 
 def changed_attributes(left: ir.Model, right: ir.Model) -> list[str]:

@@ -63,7 +63,7 @@ def _parameters(g: Graph, how: Quantization) -> tuple[ir.Value, ir.Value]:
 
 
 def _along(g: Graph, how: Quantization, numbers: np.ndarray, x: ir.Value) -> ir.Value:
-    """Return numbers, one per index of the quantized axis, in a shape that broadcasts; floats in the expressed dtype."""
+    """Return one number per index of the quantized axis, in a shape that broadcasts; floats in the expressed dtype."""
     kept = numbers if numbers.dtype == np.int32 else numbers.astype(how.expressed.numpy())
     shape = [] if how.axis is None else [-1 if a == how.axis else 1 for a in range(g.rank(x))]
     return g.const(kept.reshape(shape))

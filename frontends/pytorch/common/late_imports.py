@@ -26,7 +26,7 @@ _MODULES = tuple(
 
 _SPREAD = "torch.distributed.fsdp"
 _LATE = (_SPREAD, f"{_SPREAD}._fully_shard", f"{_SPREAD}._fully_shard._fsdp_param_group")
-"""What Dynamo imports to compare with the modules of programs."""
+"""Modules that Dynamo imports to compare them with the modules of programs."""
 
 
 class _Networkx(ModuleType):

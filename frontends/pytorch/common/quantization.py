@@ -38,7 +38,9 @@ Parameter: TypeAlias = "ir.Value | np.ndarray | Number"
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a tensor is quantized: `dtype` is that of the integers; `axis` is that of scales per channel, else None."""
+    """The quantization of a tensor. `dtype` is the dtype of the integers; `axis` is the axis with one scale per index,
+    or None.
+    """
 
     scale: Parameter
     zero: Parameter

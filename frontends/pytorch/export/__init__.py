@@ -1,1 +1,1 @@
-"""From a module or an ExportedProgram to the shared graph: capture by torch.export, dims, guards, lowering."""
+"""Reads a module or an ExportedProgram into the shared graph: capture by torch.export, dims, guards, lowering."""

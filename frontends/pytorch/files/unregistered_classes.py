@@ -44,7 +44,7 @@ class _AnyName(dict[str, type[Any]]):
 
 
 _STAND_INS: dict[str, type[StoredParts]] = {}
-"""By the name in files, because a class created twice would be two different structures."""
+"""Placeholder classes by their names in files; a class created twice would be two different structures."""
 
 
 def _register(stand_in: type[StoredParts], name: str) -> None:

@@ -124,7 +124,9 @@ def _meets_whole(length: Any, wanted: Any, factor: float, whole: _Whole) -> bool
     """Return whether it depends on run-time sizes if PyTorch uses a length ratio as the factor."""
     if isinstance(length, int) and isinstance(wanted, int):
         return whole.when is not True and any(wanted == r * length and factor != r for r in whole.ratios)
-    return any(r < factor and int(2 * factor) == 2 * r for r in whole.ratios)  # if any length does, a length of 2 does
+    return any(
+        r < factor and int(2 * factor) == 2 * r for r in whole.ratios
+    )  # if the formulas differ at any length, they differ at length 2
 
 
 def _may_stay(length: Any, wanted: Any, factor: float) -> bool:

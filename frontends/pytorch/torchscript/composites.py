@@ -18,7 +18,7 @@ from ..common.values import is_scalar, torch_dtype
 from ..torch_internals import TorchDispatchMode, has_kernel, operator_of, pytree, schema_of
 
 _LONGER = 3
-"""In the second example an unknown dim is longer by this number."""
+"""Difference between an unknown dim in the second example and in the first."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What convolutions, pools and resizes share: layouts, the spatial part of an attribute, and explicit padding.
+"""Helpers of convolutions, pools and resizes: layouts, the spatial part of an attribute, and explicit padding.
 
 The shared graph keeps TensorFlow's layout. An operator that ONNX has in channels-first only gets two Transposes, which
 the layout pass removes where they meet.

@@ -17,7 +17,7 @@ _NAME = b"TFLITE_METADATA"
 _NORMALIZATION, _IMAGE = 1, 2
 _COLORS = {1: "RGB", 2: "gray"}
 _MOST = 64
-"""So many tensors, files or numbers are read; what lies beyond them is not shown."""
+"""Maximum number of tensors, files or numbers that are read; any others are not shown."""
 _LONGEST = 200
 _BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 

@@ -23,7 +23,9 @@ from convert import limits
 _DEPTH = 64
 """Maximum nesting of tables, as in FlatBuffers."""
 _UNIONS = {"ArraySegments": "SparseIndexVector", "ArrayIndices": "SparseIndexVector", "Details": "QuantizationDetails"}
-"""The enumeration of a union's tables, if it is not named after the field."""
+"""Names of the enumerations that number the tables of a union, for unions whose enumeration is not named after the
+field.
+"""
 
 
 @cache

@@ -226,4 +226,4 @@ _TAKES: dict[str, type] = {
     "HASHTABLE_IMPORT": TableHandle,
     "HASHTABLE_SIZE": TableHandle,
 }
-"""What the first input of an operator is a handle of."""
+"""The kind of object that the first input of an operator is a handle of."""

@@ -134,10 +134,8 @@ def _tensor_map(module: Any, name: str, number: int) -> Any:
 
 @dataclass(frozen=True)
 class StatefulFile:
-    """What to run for feeds that name variables.
-
-    `content` replaces the file if variables became inputs and outputs; also the numbers of tensors that are variables
-    themselves, by name.
+    """The file to run for feeds that name variables. `content` replaces the file if variables became inputs and
+    outputs. The other field has, by name, the numbers of tensors that are variables themselves.
     """
 
     content: bytes | None

@@ -40,7 +40,7 @@ class WhileLoop:
     pushes: frozenset[int]
     """Lists that are only pushed to, once per iteration, or written after their end."""
     grows: frozenset[int]
-    """Those of `writes` that grow if they are written after their end."""
+    """The lists in `writes` that grow if they are written after their end."""
     limits: tuple[CounterLimit, ...] | None
 
 

@@ -31,7 +31,7 @@ def operations(path: Path) -> Counter:
 
 
 ARGUMENT = "input_1_0"
-"""What `INPUT` is called where it is the keyword of a function's argument."""
+"""The name of `INPUT` as the keyword of a function's argument."""
 
 
 @pytest.mark.parametrize("weights", ["variables", "constants"])

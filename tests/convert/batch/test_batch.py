@@ -32,7 +32,7 @@ from tests.support.hostile import OLD_ONNX
 
 
 ENDED = {"outcome": "converted", "reason": "", "seconds": 1.0, "peak": 1, "attempts": 1, "limits": {}, "report": {}}
-"""What every record of an end has besides its key."""
+"""The fields of every final record, without its key."""
 
 
 def test_a_line_that_was_cut_off_is_no_line(tmp_path: Path) -> None:

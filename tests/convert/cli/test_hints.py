@@ -31,7 +31,7 @@ from convert.cli import cli
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 QUICK, LONG = ((Path(__file__).with_name("hints.txt")).read_text("utf-8")).split("\n# long\n")
 LEAST = 120
-"""How many rows there are at least."""
+"""Minimum number of rows."""
 
 
 @dataclass

@@ -156,7 +156,7 @@ HOMES = {
     "empty": "mkdir home",
     "with settings that Keras refuses": "mkdir -p home/.keras; echo '{\"epsilon\": 1}' > home/.keras/keras.json",
 }
-"""What makes a home folder."""
+"""Home folders to test: functions that create one, by description."""
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_folder_of_a_thousand_floors_is_no_model(deep: Path) -> None:
-    """It was reported as a defect of this program."""
+    """A folder that is nested a thousand times used to be reported as a defect of this program."""
     began = time.process_time()
     with pytest.raises(BadInput, match="more than 100 floors"):
         sniff(deep)

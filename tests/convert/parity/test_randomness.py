@@ -160,7 +160,7 @@ def test_the_place_of_a_defect_is_not_the_noise() -> None:
 
 
 def test_noise_that_the_graph_does_not_show_is_told() -> None:
-    """Here the target samples random numbers and its source does not."""
+    """In this pair the target samples random numbers and its source does not."""
     verdict = convert.verify(network([node("Neg", ["h"], ["y"])]), network([NOISE, SUM])).verdict
     assert verdict is not None
     assert verdict.status == FAIL

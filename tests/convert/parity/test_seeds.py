@@ -94,7 +94,7 @@ def test_below_a_half_a_number_is_taken_and_lies_beside_its_threshold() -> None:
 
 SETS = [Feed(str(n), {"x": X}) for n in range(9)]
 SEEDS = [1000 * seed + place for seed in range(3) for place in range(9)]
-"""Of three moves of nine sets: no two are moved alike."""
+"""Seeds of three moves of nine sets; all of them differ."""
 
 
 def test_two_runs_are_enough_to_tell_who_draws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_inputs_of_unknown_rank_have_no_dims_at_the_least() -> None:
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_graph_has_to_take_the_usual_sets(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its error on one of the sets is the reason."""
+    """The verdict's reason is the graph's error on one of the sets."""
     asked: list[int] = []
     real = verification.run_all
 

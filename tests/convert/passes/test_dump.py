@@ -72,7 +72,7 @@ def test_each_pass_leaves_a_graph(to: str, expected: str, tmp_path: Path) -> Non
 
 
 def test_a_dump_computes_what_the_model_does(tmp_path: Path) -> None:
-    """Its weights are there, in files that the dumps share."""
+    """A dump finds its weights in files that all dumps share."""
     dump = tmp_path / "dump"
     convert.convert(MNIST, "onnx", tmp_path / "m.onnx", dump_passes=dump, verify=False)
     feed = {"image": np.random.default_rng(0).normal(size=(2, 1, 28, 28)).astype(np.float32)}

@@ -165,7 +165,7 @@ ODD_ANSWERS = {
         'echo \'{"unsupported": {}, "outputs": [["float32", 1]]}\' > $F/status.json'
     ),
 }
-"""What a child that was taken over may leave in the place of its answer, as lines of a shell."""
+"""Shell commands that replace a child's answer, as an attacker who controls the child could."""
 
 
 @pytest.mark.not_core

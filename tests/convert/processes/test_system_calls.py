@@ -75,7 +75,7 @@ ACTIONS = {
     "score of memory": "open('/proc/self/oom_score_adj', 'w').write('0')",
     "open files": "resource.setrlimit(resource.RLIMIT_NOFILE, (70000, 70000))",
 }
-"""What is done, as Python with the helpers of `_PROGRAM`."""
+"""The tested actions, as Python code that uses the helpers of `_PROGRAM`."""
 
 _PROGRAM = """
 import ctypes, fcntl, json, os, pty, resource, signal, stat, struct, sys, termios
@@ -163,7 +163,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]
 _PROCESS_WIDE = {"open files", "score of memory"}
 """Limits bind processes: a thread is as its process is."""
 _PROGRAMS = {"signal to a group", "signal to all"}
-"""Of what starts programs, its own group is not out of reach: it ends them."""
+"""Actions that a process which starts programs may take: it may end the programs of its own group."""
 
 
 @pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")

@@ -193,7 +193,7 @@ UNASKED: dict[str, Callable[[Tensor], Any]] = {
     "format": lambda x: len(f"{x.shape[1]}"),
     "type": lambda x: 2 if type(x.shape[1]) is int else 3,
 }
-"""What Python does with a size without a question to PyTorch: a recorded run keeps no trace of it."""
+"""Uses of a size by Python that PyTorch does not notice, so that a recorded run has no trace of them."""
 
 
 @pytest.mark.parametrize("question", UNASKED)

@@ -186,7 +186,7 @@ ENDS = {
     "_FusedConv2D": lambda x: _normalize(tf.nn.conv2d(x, np.ones((1, 1, 2, 2), np.float32), 1, "SAME")),
     "TopKV2": lambda x: tf.raw_ops.TopKV2(input=x, k=1),
 }
-"""What a frozen graph ends in, of which only the first tensor is a result; of TopKV2 both are."""
+"""Last operators of a frozen graph whose first tensor is the only result; TopKV2 has two results."""
 
 
 @pytest.mark.parametrize("name", ENDS)

@@ -133,7 +133,7 @@ JUDGES: dict[str, Callable[[Path, Feed], list[np.ndarray]]] = {
     "h5": _keras,
     "tflite": _lite,
 }
-"""By format; Caffe2 is in no Python that the others are in."""
+"""Functions that run an artefact, by format. Caffe2 is missing, because it needs another Python."""
 
 
 def judged(form: str, source: Path, target: Path) -> tuple[str, str]:

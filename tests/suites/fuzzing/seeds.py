@@ -185,7 +185,7 @@ WRITERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "tflite": (_lite, "m.tflite"),
     "caffe2": (_caffe2, "m"),
 }
-"""For each format who writes its file, and what the file or folder is called."""
+"""By format: the function that writes its file, and the name of the file or folder."""
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ STARTED = ("convert", "convert.processes.child", "convert.processes.fork_server"
            "convert.frontends.tensorflow.runner.hdf5_check", "convert.frontends.jax.files.parse_check")  # fmt: skip
 """Modules that are run as programs: TensorFlow once took their names in the command line for a path."""
 PLATFORM = b'\0S\\s":^p*L}__x86_64__=1\0'
-"""By which TensorFlow knows a library of its own kernels."""
+"""Bytes by which TensorFlow recognizes a library of kernels."""
 
 
 def _modules(folder: Path, canary: Canary) -> None:

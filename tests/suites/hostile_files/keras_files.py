@@ -151,7 +151,7 @@ def _links(folder: Path) -> dict[str, Callable[[Any], None]]:
             group = group.create_group("g")
 
     def own(file: Any) -> None:
-        """In the place of a weight of the model's own."""
+        """Put the object in place of one of the weights."""
         found: list[str] = []
         file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
         del file[found[0]]

@@ -12,7 +12,7 @@ _MOST = 2**31 - 1
 _IMAGE = (1, 8, 8, 2)
 
 Change = Callable[[Any, Any, Any], None]
-"""What is changed of a model, given it, its first subgraph and the schema."""
+"""A change of a model; the arguments are the model, its first subgraph and the schema."""
 
 
 def lite_operator(

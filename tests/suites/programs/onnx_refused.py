@@ -55,5 +55,5 @@ REFUSED: dict[str, dict[str, str]] = {
         "range_and_tile": "repeats computed at run time",
     },
 }
-"""By format and program."""
+"""Reasons of refusals, by format and program."""
 REFUSED["tf-frozen"] = REFUSED["tf"]

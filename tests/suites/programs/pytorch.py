@@ -15,4 +15,4 @@ _ANY = {
     "both_names": "wrote to memory that this tensor may or may not share",
 }
 REFUSED: dict[str, dict[str, str]] = {"onnx": _ANY, "tf": _ANY, "tf-frozen": _ANY}
-"""What a format does not take, by program, with the reason; most of it the reader refuses, whatever the format."""
+"""Programs that a format refuses, with the reason. The reader refuses most of them for every format."""

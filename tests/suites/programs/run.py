@@ -33,7 +33,7 @@ REASONS = {
     "caffe2": r"not fixed|computed at run time|known only when the model runs|the rank of|negative pads|"
     r"Caffe2 (has no|needs|comp)",
 }
-"""What a format may say of a program that its table does not declare: what it takes for no operator or dim."""
+"""Reasons that a format may give for refusing a program that its table does not declare."""
 
 
 def outcome(table: str, name: str, form: str) -> tuple[str, str]:

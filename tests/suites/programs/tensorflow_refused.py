@@ -41,4 +41,4 @@ _TORCH = {
 }
 
 REFUSED: dict[str, dict[str, str]] = {"onnx": {}, "tf": {}, "tf-frozen": {}, "keras": _KERAS, "torch": _TORCH}
-"""By format and program."""
+"""Reasons of refusals, by format and program."""

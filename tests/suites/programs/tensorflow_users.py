@@ -15,7 +15,7 @@ RANDOM = np.random.default_rng(5)
 KERNEL = tf.constant(RANDOM.normal(size=(3, 3, 2, 4)).astype(np.float32))
 WORDS = tf.constant(["a", "b", "c"])
 PLACES = [[[0, 1], [2, 0]], [[4, 5], [0, 0], [3, 3]], [[1, 1]]]
-"""Of entries of [5, 6], in no order."""
+"""Positions of entries of [5, 6], unsorted."""
 
 
 def sparse_tensors(i: Any, v: Any, d: Any) -> Any:

@@ -67,8 +67,7 @@ RUNTIMES = {
     ("tflite", "depth_to_space_both_ways"): "SpaceToDepth",
     ("tflite", "matmuls_of_all_ranks"): "MatMul",
 }
-"""What a runtime does otherwise, or on some processors, with inputs without elements: the operator by which
-`DIFFERENCES` of the backend declare it."""
+"""Operators that `DIFFERENCES` of a backend declare for inputs without elements, on all or some processors."""
 
 
 def test_what_runtimes_make_of_nothing_is_declared() -> None:

@@ -12,7 +12,7 @@ KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 """The keys under which torch.export looks up the decomposition for shape inference."""
 
 Kernels = Mapping[Any, Callable[..., Any]]
-"""By dispatch key."""
+"""Kernels by dispatch key."""
 
 
 @contextmanager

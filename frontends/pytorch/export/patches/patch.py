@@ -17,7 +17,7 @@ from ...releases import unknown_part
 
 
 class Need(Enum):
-    """How a conversion depends on a patch, which decides what happens if a target is missing."""
+    """The need for a patch, which decides what happens if its target is missing."""
 
     RESULT = "without it the program is another one, or none: such a release is refused"
     TIME = "without it a capture takes longer: it is left out"
@@ -25,7 +25,7 @@ class Need(Enum):
 
 
 class Stage(Enum):
-    """When a patch is applied."""
+    """The time at which a patch is applied."""
 
     MESSAGES = auto()
     """All captures of a module, including further attempts."""

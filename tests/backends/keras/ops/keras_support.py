@@ -59,7 +59,7 @@ WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "ReduceMin": lambda row: row.inputs[0].size == 0,
     "Resize": lambda row: row.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize",
 }
-"""What no layer and no operation has: clipped cells, indices of a MaxPool, blocks of scales …"""
+"""Cases that no layer and no operation of Keras covers: clipped cells, indices of a MaxPool, blocks of scales …"""
 LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
     "GatherElements": lambda row: row.attributes.get("axis") and len(row.inputs[0]) != len(row.inputs[1]),
     "Resize": lambda row: (
@@ -70,7 +70,7 @@ LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
     "ReverseSequence": lambda row: row.attributes["time_axis"] == 0,
     "ScatterElements": lambda row: row.inputs[0].ndim > 1,
 }
-"""What needs the length of a dim as a number."""
+"""Cases that need the length of a dim as a number."""
 
 
 def refused(row: Case, batch: bool) -> bool:

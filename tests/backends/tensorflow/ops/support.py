@@ -14,7 +14,7 @@ OPSET = 23
 RTOL, ATOL = 2e-5, 2e-6
 
 STATIC, DYNAMIC, CONSTANT = range(3)
-"""How the inputs of a case come: at run time with known dims, with unknown ones, or as initializers."""
+"""Variants of a case: inputs at run time with known dims, with unknown dims, or as initializers."""
 
 
 def model_of(row: Case, variant: int = STATIC, *, opset: int = OPSET) -> onnx.ModelProto:

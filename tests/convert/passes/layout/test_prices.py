@@ -16,7 +16,7 @@ from tests.support.layout_support import conv, image, weights
 
 F = ir.DataType.FLOAT
 BYTES = 2 * 3 * 4 * 5 * 4
-"""Of an image [2, 3, 4, 5] in float32."""
+"""Number of bytes of an image [2, 3, 4, 5] in float32."""
 
 
 def problem(g: Graph, move: Move = channels_last, moved: bool = False) -> LayoutProblem:

@@ -181,7 +181,7 @@ case("ConstantOfShape of integers", [np.array([4, 2])],
      lambda g, shape: g.ConstantOfShape(shape, value=ir.tensor([7])), *(7, 8))  # fmt: skip
 
 SLOW = ("GridSample cubic", "GridSample of volumes")
-"""How the names of those rows begin."""
+"""Beginnings of the names of slow rows."""
 
 
 case(

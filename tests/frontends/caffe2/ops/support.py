@@ -22,7 +22,7 @@ from tests.support.caffe2_support import assert_same, hand_written
 from tests.support.cases import Case
 
 Foreign = dict[int, tuple[Job, Any]]
-"""By the id of a row, its net and what the real Caffe2 makes of it: outputs by name, or the error."""
+"""For the id of each row: its net, and the result of the real Caffe2 (outputs by name, or the error)."""
 
 
 def run(path: Path, feeds: dict[str, np.ndarray], *inputs: str) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from tests.support.cases import Case
 from tests.support.onnx_support import info, read, session
 
 OPSET = 13
-"""Of the files: ONNX Runtime's operators came to older ones than the canonical one."""
+"""Opset of the files, older than the canonical one, because ONNX Runtime's operators occur in such files."""
 
 
 def model_of(row: Case, opset: int = OPSET) -> onnx.ModelProto:

@@ -100,7 +100,7 @@ ONE = {
     "padded to four": "n = 4 - len(x)\nx = torch.nn.functional.pad(x, (0, 0, 0, n)) if n > 0 else x\nreturn x[:4] * 2",
     "the shorter side": "h, w = x.shape\nh, w = (4, 4 * w // h) if h <= w else (4 * h // w, 4)\nreturn x * h + w",
 }
-"""Of one input, x:float32[a,b]."""
+"""Modules with one input, x:float32[a,b]."""
 
 TWO = {
     "the same length": "return x * 2 if x.shape[0] == y.shape[0] else x * 3",
@@ -112,4 +112,4 @@ TWO = {
     "cut to the shorter": "n = min(len(x), len(y))\nreturn x[:n] + y[:n]",
     "the sum": "return torch.cat([x, y]) * (2 if (len(x) + len(y)) % 3 == 0 else 3)",
 }
-"""Of two, x:float32[a,b] and y:float32[c,b]."""
+"""Modules with two inputs, x:float32[a,b] and y:float32[c,b]."""

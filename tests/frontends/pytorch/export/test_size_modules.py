@@ -64,7 +64,7 @@ OUTCOMES = {
         "a key of a dictionary", "a set", "the greatest divisor", "counted columns",
     ), REFUSED),
 }  # fmt: skip
-"""What comes of the modules that are not right at all sizes: 7 and 11 of 99."""
+"""Outcomes of the modules that are not right at all sizes: 7 and 11 of 99."""
 
 SCRIPTED = ("root", "root as a factor", "rows", "counted columns", "a key of a dictionary")
 """Modules that are refused without a file of their code, and are right as TorchScript, which needs one."""

@@ -24,7 +24,7 @@ CONTEXTS: dict[str, tuple[Context, list[str]]] = {
     "other_names": (lambda names: [*names, "more"], ["output_0", "output_1"]),
     "settings": (lambda names: {"names": names}, ["output_0", "output_1"]),
 }
-"""What a class tells of itself in a file -> the names of the outputs."""
+"""The context that a class stores in a file, and the names of the outputs that follow from it."""
 
 
 def a_class(name: str, context: Context) -> type[Any]:

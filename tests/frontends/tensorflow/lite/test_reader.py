@@ -74,7 +74,7 @@ def _pictures() -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["float32", "float16"])
 def test_float_networks(mnist: dict[str, Path], form: str) -> None:
-    """Both are float32 evaluations of one function, and both are close to it in float64."""
+    """Graph and interpreter evaluate one function in float32, so both are close to the float64 result."""
     model, feed = read(mnist[form]), {"image": _pictures()[:3]}
     assert shapes(model) == {"image": ["batch", 28, 28, 1], "output_0": ["batch", 10]}
     assert Counter(n.op_type for n in model.graph) == {

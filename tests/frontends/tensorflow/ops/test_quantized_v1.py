@@ -88,7 +88,7 @@ ONE = [
 ]  # fmt: skip
 ROWS = [*SUMS, *ONE]
 BATCHED = [*SUMS[::3], *ONE[::7]]
-"""Those that are read with an open batch too: each takes twenty operators or more."""
+"""Rows that are also read with a dynamic batch. They are few, because each needs twenty operators or more."""
 
 
 @pytest.mark.parametrize("row", params(ROWS))

@@ -39,7 +39,7 @@ ROWS = [
     ),
 ]  # fmt: skip
 BATCHED = ROWS[::3]
-"""Those that are read with an open batch too: each takes twenty operators or more."""
+"""Rows that are also read with a dynamic batch. They are few, because each needs twenty operators or more."""
 
 
 @pytest.mark.parametrize("row", params(ROWS))

@@ -35,7 +35,7 @@ FUNCTIONS = {"If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWh
 test_fused.py."""
 
 COVERED = 314
-"""How many of the operators in tensorflow_seen.tsv have rules."""
+"""Number of operators in tensorflow_seen.tsv that have rules."""
 
 CASES = rows_of_package(__package__)
 
