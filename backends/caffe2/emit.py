@@ -23,7 +23,7 @@ from .net import Net
 from .rules import onnx_op
 
 Values = dict[ir.Value, Any]
-"""Blobs by value; sequences and optionals are those of `nested`."""
+"""Blobs by value; sequences and optionals are objects of `nested`."""
 
 
 def emit(model: ir.Model, aten: bool = False) -> Net:

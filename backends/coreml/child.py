@@ -15,7 +15,7 @@ from typing import Any
 UNUSED = ("sklearn", "xgboost", "libsvm", "tensorflow", "executorch")
 """Packages that coremltools imports if they are there, which takes seconds, and which this conversion does not use."""
 OLDEST = "iOS17"
-"""The oldest system that the file runs on; macOS 14 is the one for a computer."""
+"""The oldest system that runs the file; on a Mac, that is macOS 14."""
 
 
 def convert(folder: Path) -> dict[str, Any]:

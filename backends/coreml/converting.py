@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 FLOAT, HALF, INTEGER = "float32", "float16", "int32"
 INPUT_DTYPES = {"float32": FLOAT, "float16": HALF, "int32": INTEGER, "int64": INTEGER, "bool": INTEGER}
-"""The dtypes of inputs, and those that they have in a package."""
+"""The dtypes of inputs in the model, and their dtypes in a package."""
 _RANK = 5
-"""The most dims that Core ML takes."""
+"""Maximum number of dims in Core ML."""
 
 
 def described_inputs(model: ir.Model) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ ANYWHERE = (
     "… spatial dims",
     "unsigned integers of 64 bits, with which Keras computes in 32",
 )
-"""Reasons for which any operator may be refused (… is any text): Keras needs axes, shapes and counts as numbers,
+"""Reasons for which any operator may be refused (… is any text). Keras needs axes, shapes and counts as numbers,
 weights as variables, and a known rank.
 """
 

@@ -51,7 +51,7 @@ def _write(model: ir.Model, path: Path, report: Report) -> None:
 
 
 _MOST = 100
-"""More operations than any rule creates for one node."""
+"""A number above the number of operations that any rule creates for one node."""
 
 
 def _functional_model(emitted: EmittedModel, name: str) -> keras.Model:

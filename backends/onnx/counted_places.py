@@ -24,10 +24,10 @@ _MOVING = (
     "ReduceSum",
     "ReduceMax",
 )
-"""Operators whose result is not negative if their first input is not; only these are recognized."""
+"""Operators with a non-negative result for a non-negative first input; only these are recognized."""
 
 _COMBINING = ("Add", "Mul", "Div", "Max", "Concat")
-"""Operators for which all inputs must not be negative, or one for a Max."""
+"""Operators with a non-negative result if all inputs are non-negative; for Max, one input is enough."""
 
 _DEPTH = 16
 

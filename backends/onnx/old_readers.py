@@ -18,7 +18,7 @@ from convert.graph.values import known_dims
 from convert.passes.opset.adapters import Adapter
 
 NEWEST_OLD = 8
-"""Opset 9 came with IR version 4, and has readers that are still maintained."""
+"""The newest opset for old readers. Opset 9 came with IR version 4, and its readers are still maintained."""
 
 _OLDEST = 7
 
@@ -176,7 +176,7 @@ OLDER_FORMS = {
     "InstanceNormalization": means_for_instance_norm,
     "Reshape": full_reshape,
 }
-"""As `FORMS`, for opset 7 and CNTK only; opset 8 leaves them out, because they cost other readers."""
+"""Alternative forms for opset 7 only, for CNTK; opset 8 does not use them, because they slow down other readers."""
 
 FORMS = {
     "ConvTranspose": cropped_transposed_convolution,

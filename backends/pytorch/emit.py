@@ -197,7 +197,7 @@ class SubgraphFunction:
         used = [v for n in nodes_of(graph) for v in used_values(n)]
         outer = [v for v in dict.fromkeys([*used, *graph.outputs]) if v not in own and v in self.around]
         self.operands = {v: emitter.tensor(self.around[v]) for v in outer if _is_operand(self.around[v])}
-        """The outer tensors that it uses, and its own large constants."""
+        """The outer tensors that the subgraph uses, and its own large constants."""
         inner = [n.outputs[0] for n in nodes_of(graph) if n.op_type == "Constant" and not n.domain]
         for value in (*graph.initializers.values(), *inner):
             content = constant(value)

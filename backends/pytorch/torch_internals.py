@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 DispatchKey = _C.DispatchKey
-"""Keys of an operator's kernels: torch.library takes the names of keys, the kernel tables have the keys."""
+"""Keys of an operator's kernels. torch.library accepts only their names, but the kernel tables contain the keys."""
 
 OpOverload = torch._ops.OpOverload
 """The class of `torch.ops.aten.add.Tensor`, which identifies call targets in a captured program; it has no public
@@ -67,13 +67,13 @@ pytree = torch.utils._pytree
 """Flattens containers. The public torch.utils.pytree may be another implementation than torch.export's."""
 
 ShapeEnv = symbolic_shapes.ShapeEnv
-"""The sizes of a capture as symbols, with what is known of them. None of these has a public name."""
+"""The sizes of a capture as symbols, with known facts about them. None of these has a public name."""
 
 TLS = symbolic_shapes.TLS
 """Holds whether guards are suppressed at the moment."""
 
 DimDynamic = symbolic_shapes.DimDynamic
-"""How a size is treated during capture."""
+"""Ways to treat a size during capture."""
 
 GuardOnDataDependentSymNode = symbolic_shapes.GuardOnDataDependentSymNode
 """Raised if a program depends on data."""

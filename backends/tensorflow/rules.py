@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 LITE = "convert.lite"
-"""The domain of nodes that TensorFlow Lite has no built-in for; they have other rules."""
+"""The domain of nodes without a TensorFlow Lite built-in; they have rules of their own."""
 
 CALIBRATED = "convert.calibrated"
 """The metadata key of nodes whose ranges TensorFlow Lite's converter is going to measure on samples."""

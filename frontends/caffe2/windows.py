@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from convert.errors import BadInput, Unsupported
 
 Sizes: TypeAlias = "int | Sequence[int] | None"
-"""One number for every dim (and side), a number for each, or None."""
+"""One number for all dims (and sides), one number per dim, or None."""
 
 WINDOWED = frozenset(
     {"ConvFusion", "ConvTranspose", "PadImage"}

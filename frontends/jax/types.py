@@ -24,7 +24,7 @@ DTYPES = {
     "f8E4M3FN": ir.DataType.FLOAT8E4M3FN, "f8E5M2": ir.DataType.FLOAT8E5M2, "index": ir.DataType.INT64,
     "f8E4M3FNUZ": ir.DataType.FLOAT8E4M3FNUZ, "f8E5M2FNUZ": ir.DataType.FLOAT8E5M2FNUZ,
 }  # fmt: skip
-"""MLIR's element types as ONNX's."""
+"""ONNX's dtypes by MLIR's element types."""
 
 COMPLEX = {"complex<f32>": "f32", "complex<f64>": "f64"}
 """The parts of complex element types."""

@@ -16,7 +16,7 @@ from .export.captured import gives_same
 from .inputs.examples import Call, resized_call
 
 Record = Callable[[bool], Any]
-"""Records one run of the module with torch.jit.trace; of longer inputs where it is asked to, or None."""
+"""Records one run of the module with torch.jit.trace; with True on longer inputs, or None if there are none."""
 
 
 def record_around_scripts(module: torch.nn.Module, record: Record) -> Any:

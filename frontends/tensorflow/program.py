@@ -68,7 +68,7 @@ class Program:
     one_batch: bool = False
     """Whether dynamic leading dims of all inputs are the batch."""
     mode: str = ""
-    """Which way of running the source this is, if it has two that differ."""
+    """The way of running the source, if there are two that differ."""
 
 
 _DEPARTING = {"QuantizeV2", "Dequantize", "QuantizedAvgPool"}

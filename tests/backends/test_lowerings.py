@@ -33,7 +33,7 @@ REFUSED: dict[tuple[str, str], str] = {
     ("tflite", "MelWeightMatrix"): "TensorFlow Lite has no built-in Log",
     ("tflite", "STFT"): "TensorFlow Lite has no built-in Cos",
 }
-"""Format and operator → why the lowering cannot be written there where sizes come at run time."""
+"""Reason why a format cannot express an operator's lowering with run-time sizes, by format and operator."""
 
 
 def test_every_lowering_has_a_case() -> None:

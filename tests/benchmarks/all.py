@@ -91,7 +91,7 @@ SUMMARY = (
     ("TensorFlow Lite, a run", "lite", "CPU time of a run in LiteRT", "onnx2tf", ""),
     ("TensorFlow Lite, a run", "lite", "CPU time of a run in LiteRT", "TensorFlow's converter", ""),
 )
-"""The lines of the summary: what they say, the benchmark, the measure, the peer, and a pattern of the cases."""
+"""The lines of the summary: text, benchmark, measure, peer, and a pattern of the cases."""
 
 PACKAGES = ("torch", "tensorflow", "keras", "onnx", "onnxruntime", "numpy")
 

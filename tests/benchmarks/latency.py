@@ -69,7 +69,7 @@ GRAPHS = (
     "twin frozen",
 )
 BESIDE = ("onnxruntime", "twin", "twin frozen")
-"""The graphs that the others are divided by."""
+"""The graphs whose times are the denominators of the ratios."""
 
 
 def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS)) -> dict[str, Path]:

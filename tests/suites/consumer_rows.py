@@ -15,7 +15,7 @@ BROWSER = {
     "responses": "Activation tanh has not been implemented",
     "attention": "Unsupported Ops",
 }
-"""TensorFlow.js has no grouped convolution, no tanh in what its converter's optimizer fuses, and no Erfc."""
+"""Networks that TensorFlow.js refuses: it has no grouped convolution, no fused tanh, and no Erfc."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Consumer:
     options: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     batch: str = "batch"
-    """The batch that models are written for: a name for any, or a number where it takes no other."""
+    """The batch dim of the written models: a name if any size is accepted, else a number."""
     refuses: Mapping[str, str] = field(default_factory=dict)
-    """Networks that it does not take, each with words of what it says."""
+    """Networks that the consumer refuses, each with words of its message."""
     unwritten: Mapping[str, str] = field(default_factory=dict)
     """Networks that the format or opset cannot express, each with words of our error."""
 

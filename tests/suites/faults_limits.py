@@ -22,7 +22,7 @@ OPEN_FILES = [8, 12, 16, 24, 48]
 PROCESSES = [1, 2, 3, 4, 5, 6, 8, 16]
 """Processes and threads of a user, who has none yet."""
 USER = 61234
-"""A user of no other process: the limit counts all processes of a user, and does not hold for root."""
+"""A user without other processes, because the limit counts all processes of a user. It does not hold for root."""
 _AS_USER = ("setpriv", f"--reuid={USER}", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 STREAMS = {
     "stdout full": ">/dev/full",

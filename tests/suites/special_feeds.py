@@ -18,7 +18,7 @@ SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -1.5,
 """Special values in float32: a denormal, halves that round to even, numbers whose square or exponential overflows."""
 
 Change = Callable[[np.ndarray, int, int], np.ndarray]
-"""An array, which of the inputs it is and how many there are: other values in its place."""
+"""Returns new values for an array, given its index among the inputs and the number of inputs."""
 
 
 def edge_cases(row: Case) -> Iterator[Case]:

@@ -58,7 +58,9 @@ def row(graph: dict[str, set[str]], folder: Path, root: Path) -> list[str | int]
 
 
 GUIDES = {"function": 60, "file": 800, "folder": 25}
-"""Lines of a function and of a file, Python files of a folder: a larger one is worth a look, and no fault."""
+"""Guide values: lines of a function, lines of a file, Python files of a folder. A larger one is worth a look, but no
+error.
+"""
 
 
 def oversized(root: Path) -> list[tuple[str, int, str]]:

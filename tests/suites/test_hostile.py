@@ -46,7 +46,7 @@ confined = pytest.mark.skipif(
     reason="the kernel has no Landlock or no seccomp, and so no sandbox that could hold what no check has refused",
 )
 UNCHECKED = ("torchscript", "faces", "exported", "tensorflow")
-"""The classes whose files do what they like where the checks of PyTorch's archives and TensorFlow's graphs are off."""
+"""The classes whose files can do anything if the checks of PyTorch's archives and TensorFlow's graphs are off."""
 
 
 @confined

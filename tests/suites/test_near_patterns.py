@@ -23,7 +23,7 @@ TRAPS = [
     "pad: a convolution (0, 0, 0, 0, 1, 1) 0.0",
     "pad: a padded volume (1, 1, 0, 0, 2, 0)",
 ]
-"""Each is wrong in onnxruntime 1.32, or in TensorFlow 2.21, the most with oneDNN, where it is written plainly."""
+"""Programs that onnxruntime 1.32 or TensorFlow 2.21 (mostly with oneDNN) computes wrongly if written plainly."""
 
 
 @pytest.mark.slow

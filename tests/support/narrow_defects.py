@@ -266,4 +266,6 @@ NOT_FOUND = {
     ("lstm", "tflite int8 calibrated", "channel moved by a step"),
     ("transformer", "onnx int8 calibrated", "channel moved by a step"),
 }
-"""Rounding may move a channel by as much, in a shared range, between a product and its bias, or in a cell."""
+"""Defects that are not found, because rounding may change a channel by as much: in a shared range, between a product
+and its bias, or in a cell.
+"""

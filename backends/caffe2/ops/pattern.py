@@ -30,7 +30,7 @@ def axis_positions(net: Net, x: Blob, axis: int) -> Blob:
 
 
 _FAR = 1 << 62
-"""Further from the diagonal than any element; a sum with a position does not overflow."""
+"""A distance from the diagonal beyond every element; its sum with a position does not overflow."""
 
 
 @onnx_op("Trilu")

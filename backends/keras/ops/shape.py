@@ -236,7 +236,9 @@ onnx_op("EyeLike")(eye_like)
 
 
 _FAR = 1 << 30
-"""Further from the diagonal than any element: Keras counts in int32 under TensorFlow, and sums must not overflow."""
+"""A distance from the diagonal beyond every element. Keras computes it in int32 under TensorFlow, so sums must not
+overflow.
+"""
 
 
 @onnx_op("Trilu")

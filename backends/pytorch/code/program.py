@@ -19,7 +19,7 @@ class Value:
 
     fake: Any
     name: str = ""
-    """Its name in the graph; empty for an intermediate value."""
+    """The value's name in the graph; empty for an intermediate value."""
 
 
 @dataclass(eq=False)

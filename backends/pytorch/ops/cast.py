@@ -96,7 +96,7 @@ _OVERFLOW = {
     torch.float8_e5m2: (61440.0, float("inf")),
     torch.float8_e5m2fnuz: (61440.0, float("nan")),
 }
-"""The midpoint between the largest number and the next one that would follow, and the result beyond it."""
+"""The midpoint between the largest number and its would-be successor, and the result above that midpoint."""
 
 
 def _to_float8(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:

@@ -186,7 +186,7 @@ def export_model(
 
 
 _OF_THE_EXAMPLE = re.compile(r"(==|<=|<) \d+$").search
-"""Guards that fix or bound a size by the example's; a value computed from the size may just have been 1 there."""
+"""Guards that compare a size with the example's size; a value computed from that size may be 1 by coincidence."""
 
 
 def _of_larger_sizes(

@@ -53,7 +53,7 @@ _ON_SIZES: dict[Any, Callable[..., Any]] = {
 """Functions on sizes and their TorchScript names."""
 
 _PLACES = ("device", "layout", "pin_memory")
-"""The code of the device: new tensors are created where the weights are, because the user chooses it."""
+"""Arguments that name a device. New tensors are created on the weights' device, which the user chooses."""
 
 _CLASSES = re.compile(rb"code/__torch__/(.+?)(?:/___torch_mangle_(\d+))?\.py")
 """A class file in the archive, and the number that PyTorch adds to classes of the same name."""

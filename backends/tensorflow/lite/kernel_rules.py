@@ -70,8 +70,9 @@ MOVING: dict[str, tuple[tuple[int, ...] | None, tuple[str, ...]]] = {
     "PADV2": ((0, 2), ("int8",)),
     "SELECT_V2": ((1, 2), _BOTH),
 }
-"""Operators whose elements are elements of these inputs (None: of all), and the integers that they take: steps of the
-result are those of the inputs, and rounding before is rounding behind."""
+"""Operators whose result consists of elements of these inputs (None: all inputs), and the integers that they accept:
+steps of the result are those of the inputs, and rounding before is rounding behind.
+"""
 
 VERSIONS: dict[str, tuple[int, int, int]] = {
     "CONV_2D": (3, 4, 3),
@@ -93,4 +94,4 @@ VERSIONS: dict[str, tuple[int, int, int]] = {
     **dict.fromkeys(("BROADCAST_TO", "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), (2, 2, 2)),
     "PACK": (2, 3, 2),
 }  # fmt: skip
-"""The least version of operators whose kernels take int8, int16, and a scale for each channel."""
+"""The lowest versions of operators whose kernels accept int8, int16, and one scale per channel."""

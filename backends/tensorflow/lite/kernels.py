@@ -23,9 +23,9 @@ from .weights import KnownWeights, quantized_bias
 
 _TYPES = {"int8": schema.TensorType.INT8, "int16": schema.TensorType.INT16, "uint8": schema.TensorType.UINT8}
 _LARGE = 64
-"""A constant of fewer numbers is stored as it is: two tensors and an operator are no smaller."""
+"""A constant with fewer numbers is stored unchanged, because two tensors and an operator are not smaller."""
 _COARSER = 1.01
-"""Numbers may be rounded to steps that their kernel prescribes, before those of the model, if these are no finer."""
+"""Factor by which the steps that a kernel prescribes may be coarser than the steps of the model."""
 
 
 def quantize_file(

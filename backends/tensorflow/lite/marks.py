@@ -35,7 +35,9 @@ _MOVING = {
     "Pad": (0, 2),
     "Clip": (0, 1, 2),
 }
-"""Operators whose elements are elements of these inputs (None: of all), or numbers that are stored as these are."""
+"""Operators whose result consists of elements of these inputs (None: all inputs), or of numbers with their
+quantization.
+"""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from convert.graph import register_initializer
 from convert.graph.values import known_dims, nodes_of
 
 _LISTS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}
-"""Attributes with a number for each dim, or two."""
+"""Attributes with one or two numbers per dim."""
 
 
 def split_pools(model: ir.Model) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from .file_objects import LiteFile
 
 _LARGE = 1024
-"""Smaller weights stay as they are, as TensorFlow's converter leaves them."""
+"""Smaller weights stay unchanged, as in TensorFlow's converter."""
 
 _WEIGHTS: dict[str, tuple[tuple[int, int], ...]] = {
     **dict.fromkeys(("CONV_2D", "CONV_3D", "FULLY_CONNECTED", "TRANSPOSE_CONV"), ((1, 0),)),
@@ -54,7 +54,7 @@ def store_integers(data: bytes) -> bytes:
 
 
 _Stored = tuple[np.ndarray, np.ndarray, int, int]
-"""Integers, their scales, the axis that these are along, and the zero point."""
+"""Integers, their scales, the axis of the scales, and the zero point."""
 _LEAST, _MOST = -128, 127
 
 

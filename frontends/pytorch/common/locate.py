@@ -14,7 +14,7 @@ from ..torch_internals import OpOverload
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 TORCH = f"{Path(torch.__file__).parent}/"
-"""The path prefix of PyTorch's files, which torchvision's do not have."""
+"""The path prefix of PyTorch's files; files of torchvision have another."""
 _NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 """The source of nodes that torch.export creates for symbolic sizes, which belong to no module."""
 _OWN = str(Path(__file__).parent.parent)

@@ -22,7 +22,7 @@ from convert.graph.values import is_random_node, known_dims, names_in_use, nodes
 from .decisions import HOLDS, decision_of
 
 DECISION_KEY = "convert.decision"
-"""Metadata key of the node whose output says how a decision goes, until the captures are merged."""
+"""Metadata key of the node that computes a decision, until the captures are merged."""
 
 MAX_PATHS = 8
 """Maximum number of captures: three decisions, or more independent ones."""

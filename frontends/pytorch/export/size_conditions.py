@@ -467,7 +467,7 @@ def _holds_within(text: str, bounds: Mapping[str, Sequence[int | None]]) -> bool
 
 _OWN_SIZE = "_own_size"
 Tie = tuple[tuple[torch.fx.Node, int], str, bool]
-"""A dim of an input, its expression in the names of other dims, and whether sizes of 1 and more may differ from it."""
+"""A dim of an input, its expression in names of other dims, and whether sizes from 1 on may violate the equation."""
 
 
 def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims, way: SizePath) -> list[Tie]:

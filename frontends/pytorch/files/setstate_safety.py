@@ -51,9 +51,9 @@ _OPERATORS = {
 """The suffixes of `ops.namespace.name` that a body may call."""
 _ROOTS = frozenset(("torch", "ops"))
 _KNOWN = _PLAIN | _ROOTS | {"__torch__"}
-"""Names with a fixed meaning: a variable with such a name would be called in its place."""
+"""Names with a fixed meaning: a variable with such a name would replace the function."""
 _ASKED = (SETSTATE, "__getstate__", "__init__", "__new__")
-"""Functions that run where they are called, or at another time than loading."""
+"""Methods that PyTorch calls implicitly, during loading or later."""
 
 
 def setstate_findings(codes: Iterable[str]) -> Iterator[str]:

@@ -70,8 +70,8 @@ _DEBUG_CODES = {
     "NONE": 0, "STOP": 0, "EMPTY_LIST": 0, "REDUCE": 0, "PROTO": 1, "BINPUT": 1, "BINGET": 1, "LONG_BINPUT": 4,
     "LONG_BINGET": 4, "BINUNICODE": 4, "LONG1": 1, "GLOBAL": 0,
 }  # fmt: skip
-"""Opcodes in PyTorch's debug information and the number of bytes after them; for the last three, those of a length
-field.
+"""Opcodes in PyTorch's debug information, with the number of bytes after them; for the last three, the bytes of a
+length field.
 """
 _OPCODES = {op.name: ord(op.code) for op in pickletools.opcodes}
 _FOLLOWING = {_OPCODES[name]: size for name, size in (_DEBUG_CODES | _NUMBERS).items()}

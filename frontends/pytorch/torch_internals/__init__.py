@@ -95,7 +95,7 @@ is_contiguous_or_false = torch._prims_common.is_contiguous_or_false
 """Returns whether a tensor is contiguous; False, without a guard, if that depends on symbolic sizes."""
 
 proxy_tensor = _proxy_tensor
-"""The recorder of a capture's operators; it knows which node a tensor stands for."""
+"""The module that records a capture's operators; it knows the node of each tensor."""
 
 disable_proxy_modes_tracing = proxy_tensor.disable_proxy_modes_tracing
 """A context within which a capture records nothing."""
@@ -109,7 +109,7 @@ pytree = torch.utils._pytree
 """Flattens nested containers. The public torch.utils.pytree may have another implementation than torch.export uses."""
 
 fx_pytree = torch.fx._pytree
-"""How torch.fx flattens the inputs of a graph."""
+"""The functions with which torch.fx flattens the inputs of a graph."""
 
 # -- TorchScript: the public torch.jit has Python's side only, and archives hold what is C++'s ------------------------
 
@@ -158,7 +158,7 @@ make_per_tensor_quantized_tensor: Callable[..., Tensor] = torch._make_per_tensor
 """Makes a quantized tensor of existing integers; the public `quantize_per_tensor` rounds floats."""
 
 make_per_channel_quantized_tensor: Callable[..., Tensor] = torch._make_per_channel_quantized_tensor
-"""The same with one scale for each channel."""
+"""Makes a quantized tensor of existing integers, with one scale per channel."""
 
 parse_to: Callable[..., tuple[Any, ...]] = _C._nn._parse_to
 """Parses the arguments of `Module.to` into device, dtype, blocking and layout."""
@@ -182,10 +182,10 @@ function_of_graph: Callable[..., Any] = _C._create_function_from_graph
 """Makes a TorchScript function of a graph."""
 
 script_class: Callable[[type], Any] = torch.jit._state._get_script_class
-"""Returns what a Python class was scripted as; None for another class."""
+"""Returns the TorchScript class of a scripted Python class; None for another class."""
 
 SIZE_LOGGER = "torch.fx.experimental.symbolic_shapes"
-"""The logger that reports which lines fix which sizes."""
+"""The logger that reports the lines of code which fix sizes."""
 
 AT_FIRST_CAPTURE = (
     "sympy.tensor.tensor", "torch._export.passes.replace_autocast_with_hop_pass",

@@ -33,7 +33,7 @@ Run = Callable[[Walk, Env, Any, list[Any]], list[Any]]
 """Runs a block of a node on arguments and returns its results."""
 
 Way = Callable[[], list[Any]]
-"""Runs one of several parts of the program and returns its results."""
+"""Runs one branch of the program and returns its results."""
 
 
 @dataclass

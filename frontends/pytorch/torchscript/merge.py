@@ -118,7 +118,7 @@ Leaf = Callable[[Path, Slot, Slot], Any]
 
 
 Joined: TypeAlias = dict[tuple[int, int], Any]
-"""The objects made for pairs of lists, dicts or objects, so that two names of one object stay two names of one."""
+"""The objects made for pairs of lists, dicts or objects, so that two names of one object still share it."""
 
 
 def merge_snapshots(

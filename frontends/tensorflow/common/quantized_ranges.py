@@ -19,7 +19,7 @@ _F32, _F64 = np.float32, np.float64
 _FLOAT, _DOUBLE, _INT32, _INT64 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, ir.DataType.INT64
 
 Range = tuple[ir.Value, ir.Value]
-"""The numbers of the lowest and the highest level, float32 scalars."""
+"""The real numbers of the lowest and the highest level, as float32 scalars."""
 
 _LARGEST = _F32(2147483520)
 """The largest float32 that is a 32-bit integer."""

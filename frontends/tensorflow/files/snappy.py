@@ -9,7 +9,7 @@ from convert.errors import BadInput
 from convert.files.protobuf_wire import TruncatedMessage, read_varint
 
 _MOST = 22
-"""An element of three bytes expands to 64 at most."""
+"""Largest expansion: an element of three bytes expands to at most 64 bytes."""
 
 
 def decompress(data: bytes) -> bytes:

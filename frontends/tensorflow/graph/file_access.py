@@ -19,7 +19,7 @@ _WRITING = ("Save", "SaveV2", "SaveSlices", "MergeV2Checkpoints")
 _ASSIGNMENTS = ("AssignVariableOp", "Assign")
 _PLAIN_USES = (*_ASSIGNMENTS, "ReadVariableOp", "VarIsInitializedOp", "IsVariableInitialized", "Identity")
 _MAIN_OPS = ("saved_model_main_op", "legacy_init_op", "main_op")
-"""The collections that name what runs when a SavedModel is loaded."""
+"""The collections with the operations that run when a SavedModel is loaded."""
 _IMPLEMENTS = "api_implements"
 """The attribute of functions that TensorFlow's optimizer may substitute for each other."""
 _DEEPEST = 50

@@ -26,7 +26,7 @@ NUMBERS = {
     16: 17, 17: 6, 18: 14, 19: 6, 20: 4, 21: 25, 22: 24,
 }  # fmt: skip
 _BITS = {17: (4, True), 19: (2, True), 20: (4, False)}
-"""Dtypes of less than a byte, by number: bits and sign; they are read as whole bytes."""
+"""Dtypes with less than a byte, by number: bits and sign. Their elements are read as whole bytes."""
 
 
 @dataclass(frozen=True)

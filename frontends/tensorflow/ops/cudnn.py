@@ -23,7 +23,9 @@ from ..rules import tf_op
 
 _OPERATORS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
 _KINDS = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
-"""ONNX's operator, and the position of its gates in cuDNN's order: i, f, g, o for i, o, f, g; r, z, h for z, r, h."""
+"""ONNX's operator, and the positions of its gates in cuDNN's order. cuDNN has i, f, g, o for ONNX's i, o, f, g, and r,
+z, h for z, r, h.
+"""
 
 _LAYERS = (
     "several layers, two directions, a projection and simple cells: there is no GPU to check their weights' order on"

@@ -166,7 +166,7 @@ def _fits_predict(model: Any, values: Sequence[np.ndarray]) -> bool:
 
 
 _PREDICTED = 32
-"""Batch size of `predict`: statistics over more rows would be another function."""
+"""Batch size of `predict`; with more rows, layers that compute statistics over the batch would give other results."""
 
 
 # -- frozen graphs ------------------------------------------------------------------------------------------------

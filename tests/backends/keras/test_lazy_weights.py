@@ -19,7 +19,7 @@ from tests.support.tensorflow_networks import close
 keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")
 
 WIDTH, COUNT = 512, 24
-"""Rows and columns of a matrix, and how many: 1 MiB each."""
+"""Rows and columns of a matrix (1 MiB), and the number of matrices."""
 
 
 def matrix(i: int) -> np.ndarray:

@@ -43,7 +43,7 @@ PADDED = {
     "conv3d_of_more_channels": (2, 4, 4, 2, 4),
     "conv3d_behind_pad": (2, 4, 7, 6, 8),
 }
-"""Behind a Pad: the layer has its pads for its own, and none for channels, or none but those."""
+"""Layers after a Pad. The layer takes over the pads, except those of channels, or the Pad has only pads of channels."""
 
 
 @pytest.mark.parametrize("family", PADDED)

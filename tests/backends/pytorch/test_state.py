@@ -21,7 +21,7 @@ from convert.graph.metadata import STATE_KEY
 
 FORMS = {"torch": ".pt2", "torch-script": ".pt", "torch-code": ".torch"}
 X = np.random.default_rng(0).normal(size=(3, 2, 3)).astype(np.float32)
-"""What three calls are fed with."""
+"""Inputs of three calls."""
 
 
 def loaded(path: Path) -> Any:

@@ -28,7 +28,9 @@ pytestmark = pytest.mark.not_core
 
 BREAKS = ["\n", "\r", "\r\n", "\t", "\x0b", "\x0c", "\x1c", "\x1b", "\x7f", "\x85", "\x9b", "\u2028", "\u2029",
           "\u202e", "\u2066"]  # fmt: skip
-"""C0, DEL, C1, the separators of lines and paragraphs, and what turns a line round."""
+"""Control characters (C0, DEL, C1), separators of lines and paragraphs, and characters that change the direction of
+text.
+"""
 
 FORGED = "PASS: of a name"
 NAMES = ("input", "output", "dim", "node", "operator", "domain", "initializer", "metadata", "attribute", "doc")

@@ -23,7 +23,7 @@ from convert.runtimes.differences import Difference, difference_notes
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("convert", "frontends", "backends")
 PASSED_ON = {"note", "prefixed_note"}
-"""A variable that holds a `Note`, which has its code, and the function that makes one of another."""
+"""Arguments that are notes with a code already: a variable, and a function that makes one note from another."""
 
 
 def noting_calls() -> Iterator[tuple[str, ast.Call]]:

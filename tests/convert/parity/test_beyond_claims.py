@@ -78,7 +78,7 @@ REFUSES = [
     helper.make_node("ReduceSum", ["as_float"], ["none"], keepdims=0),
     helper.make_node("Add", ["sum", "none"], ["y"]),
 ]
-"""The right output for n ≤ 2, and an error in Split beyond."""
+"""A graph with the right output for n ≤ 2, and an error in Split for larger n."""
 
 ROWS = [
     # target's nodes, notes of source and of target, ids of the source, verdict, part of its reason

@@ -18,7 +18,7 @@ from tests.support.sides import SOURCE, TARGET, Arrays, F, Function, Side, Sides
 
 U = 2.0**-24
 ROUNDS = 20 * U
-"""The source's own error: ten of the least noise floors would be 40 u."""
+"""The source's own error. The lowest noise floor is 4 u."""
 
 
 def large_graph() -> ir.Model:

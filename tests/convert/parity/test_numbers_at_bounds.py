@@ -35,7 +35,7 @@ from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, scaled
 
 F = ir.DataType.FLOAT
 ONE = np.array([2.0, 0.0, 0.0, 0.0])
-"""Its root mean square is 1."""
+"""An array with a root mean square of 1."""
 BEYOND = 1 + 2.0**-20
 SIDES = pytest.mark.parametrize("beyond", [False, True])
 

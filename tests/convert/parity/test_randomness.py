@@ -102,7 +102,7 @@ TABLE = {
 
 
 NOT_REDRAWN = ("noise that cancels", "one branch")
-"""Rows whose runs give the same numbers on these inputs, so that there are no draws to compare."""
+"""Rows whose runs give the same numbers on these inputs, so that there are no samples to compare."""
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -406,7 +406,7 @@ def test_infinities_where_no_rounding_makes_any_are_wrong() -> None:
 
 APART = np.array([[4, 1, 0], [4, 0, 1], [0, 4, 1], [1, 0, 4]], np.float32)
 NEAR = np.array([[17.0, 17.5, 0], [17.5, 17.0, 0]], np.float32)
-"""Logits of three experts that saturate: they differ by less than float32 has of their sigmoids."""
+"""Logits of three experts that saturate: their sigmoids differ by less than a float32 rounding."""
 
 
 def counts(picker: str = "TopK") -> ir.Model:

@@ -20,7 +20,7 @@ from tests.support.verdict_on import verdict_on
 
 F = ir.DataType.FLOAT
 ONE = np.array([2.0, 0.0, 0.0, 0.0])
-"""Its root mean square is 1, and what is added to one of the zeros is an error of half as much."""
+"""An array with a root mean square of 1: a number added to one of its zeros gives half that number as error."""
 BEYOND = 1 + 2.0**-20
 SIDES = pytest.mark.parametrize("beyond", [False, True])
 

@@ -161,7 +161,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]
 
 
 _PROCESS_WIDE = {"open files", "score of memory"}
-"""Limits bind processes: a thread is as its process is."""
+"""Actions that only limits of the process prevent, so a confined thread may do what its process may."""
 _PROGRAMS = {"signal to a group", "signal to all"}
 """Actions that a process which starts programs may take: it may end the programs of its own group."""
 

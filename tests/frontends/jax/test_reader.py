@@ -123,7 +123,7 @@ SHARED = {
     "call sites": (doubled(PLACE, "#locNEW = loc(callsite(#locOLD at #locOLD))"), "", "loc(#loc60)", None, ""),
     "fused": (doubled(PLACE, '#locNEW = loc(fused[callsite(#locOLD at #locOLD), "y"])'), "", "loc(#loc60)", None, ""),
 }  # fmt: skip
-"""Parts of a module that hold one another: aliases, attributes, a location, the error, and a word of it."""
+"""Module texts with parts that contain each other, the error type, and a word of its message."""
 
 
 @pytest.mark.parametrize("name", SHARED)

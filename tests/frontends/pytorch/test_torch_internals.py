@@ -14,7 +14,7 @@ from tests.support.wall_of_internals import own_names, private_uses
 
 PACKAGE = ROOT / "frontends/pytorch"
 WITHIN = {"_local_mapping", "_model_mapping"}
-"""Private names of transformers, which has no module of its own for them."""
+"""Private names of transformers that may be used outside `torch_internals`."""
 FILES = [file for file in sorted(PACKAGE.rglob("*.py")) if "torch_internals" not in file.parts]
 OWN = own_names(FILES) | WITHIN
 

@@ -41,7 +41,7 @@ def parts(z: np.ndarray) -> np.ndarray:
 
 
 NARROW = ("Log", "Tanh", "Pow")
-"""Made of Atan, Sinh and Cosh, for which onnxruntime has no kernels in float64."""
+"""Functions that use Atan, Sinh and Cosh, for which onnxruntime has no float64 kernels."""
 
 
 @pytest.mark.parametrize(

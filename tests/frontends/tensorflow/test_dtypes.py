@@ -37,4 +37,4 @@ def test_every_case_that_tensorflow_takes_in_another_dtype(kind: str) -> None:
 
 
 TAKEN = {"float16": 190, "bfloat16": 160, "float64": 210, "int64": 60}
-"""Fewer than TensorFlow 2.21 takes in each: a harness that skips them would show."""
+"""Minimum number of rows per dtype, below the number that TensorFlow 2.21 accepts, to notice a test that skips rows."""

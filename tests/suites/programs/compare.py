@@ -24,7 +24,7 @@ FORMATS = [
     pytest.param("tf-frozen", marks=pytest.mark.long),
     pytest.param("keras", marks=pytest.mark.long),
 ]
-"""Not TensorFlow Lite and Caffe2: what they refuse of the tables has not been gone through yet."""
+"""Formats to test. TensorFlow Lite and Caffe2 are missing, because their refusals have not been listed yet."""
 
 
 def refusal(

@@ -78,7 +78,7 @@ def test_what_runtimes_make_of_nothing_is_declared() -> None:
 
 
 PROVING_NOTHING: dict[str, str] = {}
-"""Programs of which the inputs that are drawn say nothing, with what the verdict says."""
+"""Programs for which random inputs prove nothing, with the words of the verdict."""
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -54,7 +54,7 @@ def test_program(name: str, form: str, tmp_path: Path) -> None:
 
 
 PROVING_NOTHING = dict.fromkeys(("overflow", "Greedy", "GreedyLabels"), "does not depend on the inputs")
-"""Programs of which the inputs that are drawn say nothing, with what the verdict says."""
+"""Programs for which random inputs prove nothing, with the words of the verdict."""
 
 ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized",
                 "hooked", "spectrum_parts", "MaskedEncoder")  # fmt: skip

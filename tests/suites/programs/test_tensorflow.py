@@ -50,7 +50,7 @@ def attempt(name: str, form: str, folder: Path) -> str:
 
 
 RUNTIMES = {("keras", "keras_subclassed"): "Add"}
-"""As in `test_onnx.py`: what a runtime does otherwise with inputs without elements."""
+"""Operators that a backend declares for inputs without elements, as in `test_onnx.py`."""
 
 
 def test_what_runtimes_make_of_nothing_is_declared() -> None:
@@ -67,7 +67,7 @@ def test_program(name: str, form: str, tmp_path: Path) -> None:
 
 
 PROVING_NOTHING = {"switch_of_four": "one value everywhere"}
-"""Programs of which the inputs that are drawn say nothing, with what the verdict says."""
+"""Programs for which random inputs prove nothing, with the words of the verdict."""
 
 
 @pytest.mark.long

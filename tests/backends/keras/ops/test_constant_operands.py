@@ -18,7 +18,7 @@ from tests.backends.tensorflow.ops.support import assert_same, expected, model_o
 from tests.support.cases import Case, case, f32, rows_of_package
 
 SEVERAL = 40
-"""Rows in one model: what goes wrong is easier found among fewer."""
+"""Number of rows in one model; a wrong row is easier to find among few."""
 
 
 def _variants() -> Iterator[Case]:

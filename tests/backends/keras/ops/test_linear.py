@@ -10,7 +10,7 @@ from tests.backends.tensorflow.ops.onnx_cases import const
 from tests.support.cases import Case, case, params
 
 LARGE = np.int32([[30001, 7], [-30001, 32767]]), np.int32([[30003, 65535], [5, -32769]])
-"""Products that float32 does not hold, and one that wraps."""
+"""Factors whose products are not exact in float32, and one pair whose product overflows."""
 
 A, B = LARGE
 ROWS = [

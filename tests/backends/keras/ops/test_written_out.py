@@ -63,7 +63,7 @@ DECLINED = [
     case("QuantizeLinear", f32(4, 6, low=-9, high=9), f32(2, 6, low=0.1), axis=0, block_size=2),
     case("DequantizeLinear", i64(4, 6).astype(np.int8), f32(4, 2, low=0.1), axis=1, block_size=3),
 ]
-"""Nodes that the rules of their operators decline, some where the first dim is unknown only."""
+"""Nodes that the rules of their operators decline, some only if the first dim is unknown."""
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -45,10 +45,10 @@ SAMPLE = (
 
 
 SLOW = ("DeformConv", "MaxRoiPool", "RoiAlign")
-"""Operators whose rows are some thousand operations of TensorFlow."""
+"""Operators whose rows become thousands of TensorFlow operations."""
 
 PACK = 40
-"""Rows to a model: most of what one alone takes is the model's."""
+"""Number of rows in one model, because most of the time of a single row is spent on the model itself."""
 
 
 def packs_of_rows() -> list[list[int]]:
@@ -77,7 +77,7 @@ def quiet() -> None:
 
 
 Outcome = list[np.ndarray] | str
-"""Outputs of a row, or why it is refused."""
+"""Outputs of a row, or the reason of a refusal."""
 
 
 def computed_together(indices: list[int], variant: int) -> dict[int, Outcome]:

@@ -35,7 +35,7 @@ def answers(model: ir.Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 CASES: list[tuple[str, list[np.ndarray], Build, tuple[int, ...]]] = []
-"""Name, inputs, what is built from them, and the opsets to which it is lowered from 22."""
+"""Rows: name, inputs, the function that builds the graph, and the opsets to which it is lowered from opset 22."""
 
 
 def case(name: str, inputs: list[np.ndarray], build: Build, *opsets: int) -> None:

@@ -19,7 +19,7 @@ U8 = i64(3, 4, low=0, high=200).astype(np.uint8)
 
 NARROW = {dtype: np.array([[0, 1, 7, 200], [5, 100, 255, 3]]).astype(dtype) for dtype in
           ("int8", "uint8", "int16", "uint16", "uint32", "uint64")}  # fmt: skip
-"""Dtypes that ONNX's operators lack here and there; the numbers overflow when they are added up."""
+"""Dtypes that some of ONNX's operators lack, with numbers whose sum overflows."""
 OF_NARROW = {
     "sum": lambda x: lax.reduce(x, x.dtype.type(0), lax.add, (0, 1)), "argmax": lambda x: jnp.argmax(x, 1),
     "prod": lambda x: jnp.prod(x, 1, dtype=x.dtype), "max": lambda x: x.max(1), "min": lambda x: x.min(0),
@@ -77,7 +77,7 @@ INTEGERS = {
 FLOATS = {"float32": 2e-5, "float64": 2e-5, "float16": 1e-2, "bfloat16": 4e-2}
 """The dtypes of floating-point rows, each with its tolerance."""
 IN_32_BITS = ("digamma", "gammaln", "i0e", "i1e", "ndtri")
-"""Functions that JAX computes in narrow dtypes with fewer digits than these have, or not at all."""
+"""Functions that JAX computes inaccurately in narrow dtypes, or not at all."""
 
 
 def of_floats(functions: dict, *shapes: tuple[int, ...], **between: float) -> list[Row]:

@@ -122,7 +122,7 @@ def test_numbers_that_operators_take_out_of_sizes_are_right_or_refused(name: str
 
 
 WITHOUT_OTHER_WAY = {"squeeze", "squeeze of a dim"}
-"""Operators decide here, and give another rank on the other way."""
+"""Functions in which an operator decides, with another rank on the other path."""
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in WITHOUT_OTHER_WAY])

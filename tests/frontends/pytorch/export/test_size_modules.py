@@ -25,7 +25,7 @@ SIZES = [
     (302, 2), (3, 301),
 ]  # fmt: skip
 OTHERS = [1, 3, 2, 1, 3, 2, 8, 5, 5, 3, 4, 1, 24, 2, 2]
-"""The length of the second input for each of the sizes of the first one."""
+"""The length of the second input, for each size of the first."""
 _HEAD = """
 import bisect, collections, dataclasses, math, operator
 
@@ -67,7 +67,7 @@ OUTCOMES = {
 """Outcomes of the modules that are not right at all sizes: 7 and 11 of 99."""
 
 SCRIPTED = ("root", "root as a factor", "rows", "counted columns", "a key of a dictionary")
-"""Modules that are refused without a file of their code, and are right as TorchScript, which needs one."""
+"""Modules that are refused without a code file, and are right as TorchScript, which needs such a file."""
 
 
 def check(name: str, file: str) -> tuple[int, int]:

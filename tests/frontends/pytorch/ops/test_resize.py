@@ -19,10 +19,10 @@ def _ramp(length: int) -> np.ndarray:
 
 
 ODD = ((90, 0.7), (780, 1.3), (49, 1.7), (61, 0.3), (10, 3.0), (7, 0.6))
-"""Lengths and factors: the product in float32 is more than that in float64, less, or the same."""
+"""Lengths and factors whose float32 product is above, below, or equal to their float64 product."""
 
 TO_SIZES = (((14, 14), (8, 4)), ((9, 14), (111, 2)), ((4, 4), (41, 82)), ((28, 3), (14, 6)))
-"""Lengths and sizes: a product with 14 / 4 rounds to the element itself, a quotient by 4 / 14 to the one before."""
+"""Lengths and sizes. Multiplying by 14 / 4 rounds to the element itself, dividing by 4 / 14 to the one before."""
 
 ROWS = [
     *layers(

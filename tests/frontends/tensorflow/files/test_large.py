@@ -12,7 +12,7 @@ from onnx import helper
 import convert
 
 WIDTH, COUNT = 8192, 9
-"""Rows and columns of a matrix, and how many: 9 · 256 MiB."""
+"""Rows and columns of a matrix (256 MiB), and the number of matrices."""
 
 
 def chain(path: Path) -> None:

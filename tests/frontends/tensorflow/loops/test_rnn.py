@@ -72,7 +72,7 @@ def test_recurrent_layer(name: str) -> None:
 
 
 TOKENS = np.array([[1, 2, 0, 0, 3, 0], [0, 4, 5, 6, 7, 8], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]], np.int32)
-"""Zeros anywhere, in the middle too, where no length would tell them; and nothing else."""
+"""Sequences with zeros in any position, also in the middle, and one of zeros only. A length cannot describe them."""
 
 WORDS: dict[str, tuple[Callable[[], list[Any]], dict[str, int]]] = {
     "one": (lambda: [layers.LSTM(4)], {"LSTM": 1}),

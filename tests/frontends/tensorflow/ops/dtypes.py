@@ -31,7 +31,7 @@ OTHERWISE = {
 
 
 REFUSED = {("MaxPoolWithArgmax", "int64")}
-"""There is no pool of int64 in ONNX, and no floating dtype that holds all of them."""
+"""Cases without a form: ONNX has no pool for int64, and no floating dtype represents every int64."""
 
 
 def check_dtype(row: Case, kind: str) -> bool:

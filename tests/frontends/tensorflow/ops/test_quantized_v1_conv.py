@@ -10,7 +10,7 @@ from tests.support.cases import Case, case, params
 
 _F32 = np.float32
 RANGES = [(-1.1, 0.7), (0.0, 6.0), (-2.0, -0.5), (0.25, 3.0)]
-"""The last two do not hold zero: its level is none of a byte's."""
+"""Ranges of quantized values. The last two do not contain zero, so the level of zero is not a byte."""
 
 
 def _convolution(picture: np.ndarray, kernel: np.ndarray, label: str, stride: int, padding: str) -> list[Case]:

@@ -59,7 +59,7 @@ that is further left.'''
             y = x.contiguous()
 """
 LINES = {4, 6, 15, 16, 26, 39}
-"""The lines of the conditions that do: without those of their parentheses."""
+"""The lines with such conditions, without the lines of their parentheses."""
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:

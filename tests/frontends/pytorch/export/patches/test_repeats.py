@@ -17,7 +17,7 @@ from torch.export import Dim, ExportedProgram
 
 COUNT, SIZE = 8, 6
 CAPTURED: list[int] = []
-"""The places of the blocks whose forward ran: a list that no capture knows of."""
+"""Positions of the blocks whose forward ran, in a list that no capture sees."""
 LATER: list[Tensor] = []
 
 
