@@ -209,7 +209,7 @@ def _widen(node: ir.Node) -> bool:
 
 
 def _rest(node: ir.Node, scaled: bool, rank: int, name: str) -> ir.Value:
-    """Return the scale 1, or the size, of each dim."""
+    """Return a scale of 1, or the size, for each dim."""
     assert isinstance(node.graph, ir.Graph)
     if scaled:
         return register_initializer(node.graph, f"{name}_ones", ir.tensor(np.ones(rank, np.float32)))

@@ -23,7 +23,7 @@ def wide(x: torch.Tensor) -> torch.Tensor:
 
 
 def in_float32(x: torch.Tensor) -> torch.Tensor:
-    """Return a half-precision tensor in float32, in which squares do not overflow; others as they are."""
+    """Return a half-precision tensor in float32, in which squares do not overflow; return other tensors unchanged."""
     return x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 

@@ -82,7 +82,9 @@ is_concrete_int = symbolic_shapes.is_concrete_int
 """Return whether a size is a number."""
 
 guard_or_false = symbolic_shapes.guard_or_false
-"""Return whether a condition on sizes holds: for the example, with a guard, or for all sizes if there is none."""
+"""Return whether a condition on sizes holds for the example, and add a guard; without an example, whether it holds
+always.
+"""
 
 statically_known_true = symbolic_shapes.statically_known_true
 """Return whether a condition holds for all sizes; creates no guard."""

@@ -225,7 +225,7 @@ def _death(number: int, what: str, memory: int | None, used: int, bound: int) ->
         return ResourceLimit(f"{what} was ended by {name}: probably out of memory{limit}", hint=hint)
     if number == getattr(signal, "SIGXCPU", None):
         return ResourceLimit(f"{what} was ended by {name}: the CPU time limit was reached", hint="raise it (ulimit -t)")
-    if number == getattr(signal, "SIGBUS", None):  # of a file that is mapped into memory, a part is there no more
+    if number == getattr(signal, "SIGBUS", None):  # a part of a memory-mapped file no longer exists
         return file_became_shorter(f"{what} was ended by {name}")
     hint = "the file may be damaged; if it is not, this is a defect of that library or of convert: report it"
     return ConvertError(f"a library died with {name} while {what}", hint=hint)

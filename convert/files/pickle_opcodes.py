@@ -54,7 +54,7 @@ class Pickle:
     tensors: tuple[tuple[Any, ...], ...] = ()
     """The arguments of each call that makes a tensor: storage, offset, sizes, strides, …; empty without a storage."""
     storages: tuple[PickledObject, ...] = ()
-    """The storages that persistent ids stand for, in order."""
+    """The storages that persistent ids name, in order."""
 
 
 _AGAIN = "get the file again, or save it again"
@@ -240,7 +240,7 @@ def _import_or_call(machine: _Machine, name: str, argument: Any) -> None:
     elif name == "STACK_GLOBAL":
         attribute, module = stack.pop(), stack.pop()
         stack.append(machine.name(module, attribute))
-    elif name.startswith("EXT"):  # a number that stands for a class in the registry of the loading process
+    elif name.startswith("EXT"):  # a number that identifies a class in the registry of the loading process
         stack.append(machine.name("copyreg", f"extension {argument}"))
     elif name == "INST":
         arguments = machine.constant("tuple", machine.since_mark())
@@ -321,7 +321,9 @@ def _pairs(items: list[Any]) -> list[tuple[Any, Any]]:
 
 
 def _persistent_object(key: Any) -> Any:
-    """Return what a persistent id of torch stands for: a storage or, in legacy files, a class with its source code."""
+    """Return the object that a persistent id of torch names: a storage or, in legacy files, a class with its source
+    code.
+    """
     if isinstance(key, PickledObject) and len(key.items) > 1 and key.items[0] == "module":
         return key.items[1]
     return PickledObject(STORAGE, items=key.items if isinstance(key, PickledObject) else [])

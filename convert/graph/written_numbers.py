@@ -74,7 +74,7 @@ def record_written_numbers(values: Iterable[ir.Value], *, decimals: bool = True)
 
 
 def record_constants_of_operators(graphs: Iterable[ir.Graph]) -> None:
-    """Record for every float32 constant of a file's graphs, with one element, the constant of an operator that it is.
+    """Record for every float32 constant with one element in a file's graphs which constant of an operator it is.
 
     Constant nodes are included. In such files 0.1 is a float32, but a rounded √2 is √2, as it is in Gelu.
     """

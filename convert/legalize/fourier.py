@@ -223,7 +223,7 @@ def _constant_matrices(
     cos, sin = cos_sin(np.outer(np.arange(first), np.arange(columns)), n)
     factor = np.full((first, 1), 1.0 / n if inverse else 1.0)
     if inverse and onesided:
-        # Each number also stands for its mirror image, except the first and the middle one.
+        # Each number counts twice, for itself and its mirror image, except the first and the middle one.
         ks = np.arange(first)
         factor[(ks != 0) & (2 * ks != n)] *= 2
     if isinstance(rows, int):

@@ -87,7 +87,7 @@ def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) 
 
 
 def _terms(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | None]]:
-    """Return the neighbours along one axis with their weights; None stands for a weight of 1."""
+    """Return the neighbours along one axis with their weights; None means a weight of 1."""
     kind = g.dtype(w)
     one = g.const(1.0, kind)
     if mode == "nearest":

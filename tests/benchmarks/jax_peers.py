@@ -79,7 +79,7 @@ def write_all(side: str, names: list[str], folder: Path) -> None:
         path = folder / f"{name}.{side}.onnx"
         try:
             {"convert": by_us, "jax2onnx": by_the_peer}[side](NETWORKS[name], path)
-        except Exception as reason:  # of any kind: a network that is not written is a result
+        except Exception as reason:  # any exception: a network that is not written is a result
             path.unlink(missing_ok=True)
             path.with_suffix(".txt").write_text(f"{type(reason).__name__}: {reason}")
 

@@ -101,7 +101,7 @@ GROWING: dict[str, Callable[[], onnx.ModelProto]] = {
 
 @pytest.mark.parametrize("name", GROWING)
 def test_tensors_that_a_graph_makes_from_nothing(name: str, tmp_path: Path) -> None:
-    """They are converted unchanged: the runtime needs the memory, the conversion does not."""
+    """Tensors that a graph creates are converted unchanged: the runtime needs the memory, the conversion does not."""
     onnx.save(GROWING[name](), tmp_path / "m.onnx")
     before = peak_memory()
     api.convert(tmp_path / "m.onnx", "onnx", tmp_path / "out.onnx", verify=False)

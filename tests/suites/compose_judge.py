@@ -40,13 +40,13 @@ COPIES = {
     "permute", "repeated", "reshape", "shuffled", "slice", "split", "squeeze", "transpose", "turned", "unsqueeze",
     "{x}.flip({a})",
 }  # fmt: skip
-"""Rows of the tables that compute nothing. Independent perturbation leaves their results, and inputs, as they are."""
+"""Rows of the tables that compute nothing. Independent perturbation does not change their inputs and results."""
 
 MEANS = {
     "norm", "layer_norm", "{x}.std({a}, unbiased=False, keepdim={d})", "{x}.var({a}, keepdim={d}, correction=0)",
     "{x} - {x}.mean({a}, keepdim=True)",
 }  # fmt: skip
-"""Rows that subtract a mean: of equal numbers only rounding errors are left.
+"""Rows that subtract a mean, which leaves only rounding errors of equal numbers.
 
 Independent perturbation changes every number that they read, whole ones and copies too.
 """

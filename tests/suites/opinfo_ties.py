@@ -1,4 +1,4 @@
-"""Compare indices of equal elements, of which PyTorch may return any, by the elements that they point at."""
+"""Compare indices of equal elements by these elements, because PyTorch may return the index of any of them."""
 
 from __future__ import annotations
 

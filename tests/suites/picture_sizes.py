@@ -291,7 +291,7 @@ def outcome(name: str) -> Outcome:
 
 
 def _agree(got: np.ndarray, want: np.ndarray) -> bool:
-    """Return whether numbers agree to 1e-4 of their size; of indices, all but one of a thousand, which may be ties."""
+    """Return whether numbers agree to 1e-4 of their size. One of a thousand indices may differ, because of ties."""
     if want.dtype.kind in "iu":
         return bool(np.mean(got != want) <= 1e-3)
     return bool(np.abs(got - want).max() <= 1e-4 * max(float(np.abs(want).max()), 1e-6))

@@ -31,7 +31,7 @@ def onnxruntime_run(model: onnx.ModelProto) -> Run:
 
 
 def reference_run(model: onnx.ModelProto | ir.Model) -> Run:
-    """Run the project's own executor of the graph, in the dtypes of the model."""
+    """Run the graph by the project's own executor, in the dtypes of the model."""
     from convert.reference.executor import run
 
     graph = model if isinstance(model, ir.Model) else ir.from_proto(model)

@@ -52,7 +52,7 @@ def cast(net: Net, x: Blob, dtype: ir.DataType) -> Blob:
 
 
 def widen(net: Net, x: Blob, kernels: Iterable[ir.DataType] = ARITHMETIC) -> Blob:
-    """Return `x` in one of the dtypes `kernels` that holds all of its values exactly. Raises `Unsupported` if there is
+    """Return `x` in the first dtype of `kernels` that represents all of its values. Raises `Unsupported` if there is
     none.
     """
     for dtype in _HOLDS[x.dtype]:

@@ -69,7 +69,7 @@ def reshape_fixed(net: Net, x: Blob, shape: Sequence[int]) -> Blob:
     if content is not None:
         return net.const(content.numpy().reshape(shape))
     if 0 in shape:
-        # A 0 copies the input's dim, but there is none to copy.
+        # A 0 would copy a dim of the input, which has no such dim.
         return net.const(np.zeros(list(shape), x.dtype.numpy()))
     return net.facts(net.Reshape(x, shape=list(shape), outputs=2)[0], x.dtype, shape)
 

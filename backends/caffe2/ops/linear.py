@@ -53,7 +53,7 @@ def gemm(net: Net, a: Blob, b: Blob, c: Blob | None, *, alpha: float, beta: floa
 
 
 def fully_connected(net: Net, x: Blob, w: Blob, bias: Blob | None) -> Blob:
-    """Return x·Wᵀ + bias over the last axis of `x`; FC needs a bias, so zeros stand for a missing one."""
+    """Return x·Wᵀ + bias over the last axis of `x`; FC needs a bias, so a missing bias becomes zeros."""
     shape = net.shape(x)
     width = net.shape(w)[0]
     if 0 in net.shape(w):  # FC divides by the size

@@ -209,7 +209,7 @@ class Recorder(TorchFunctionMode):
         return size
 
     def merged(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return a tensor that stands for either of two. Raises `Unsupported` if they differ in rank."""
+        """Return a tensor that represents one of two tensors. Raises `Unsupported` if they differ in rank."""
         if x.dim() != y.dim():
             raise Unsupported("branches whose results differ in rank")
         return self.fresh(x, [m if _is_same(m, n) else self.new_size() for m, n in zip(x.shape, y.shape, strict=True)])

@@ -159,7 +159,7 @@ def _coordinates(length: Any, size: Any, scale: Any, how: Any, region: Any) -> A
     zero = torch.zeros_like(x)
     if mode == "half_pixel":
         return (x + 0.5) / s - 0.5
-    if mode == "tf_half_pixel_for_nn":  # of opset 11
+    if mode == "tf_half_pixel_for_nn":  # a mode of opset 11
         return (x + 0.5) / s
     if mode == "pytorch_half_pixel":
         return torch.where(one, zero, (x + 0.5) / s - 0.5)

@@ -290,7 +290,7 @@ def _widen_constant(node: ir.Node, value: ir.Value, steps: Steps, dtype: ir.Data
 
 
 def _set_pad(node: ir.Node, steps: Steps, dtype: ir.DataType) -> None:
-    """Set the pad value of integers, whose default of 0 stands for another real number."""
+    """Set the pad value of quantized integers, because the integer 0 usually represents another real number."""
     node.resize_inputs(max(3, len(node.inputs)))
     node.replace_input_with(2, _initializer(node, f"{node.name}_pad", _number(np.array(0), steps, dtype)))
 

@@ -72,7 +72,7 @@ def _reshaped(node: ir.Node, x: ir.Value, shape: list[Any]) -> ir.Value:
 
 
 def _before(node: ir.Node, made: ir.Node, shape: list[Any], what: str) -> ir.Value:
-    """Insert a node before another one, of which it computes a part; return its output."""
+    """Insert a node that computes a part of another node, before that node; return its output."""
     assert node.graph is not None
     value = made.outputs[0]
     made.name = f"{node.name}_{what}_{len(node.graph)}"

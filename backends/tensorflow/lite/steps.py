@@ -28,6 +28,6 @@ def marking_constant(number: int) -> float:
 
 
 def mark_number(constant: np.float32) -> int | None:
-    """Return the number that a marking constant stands for, or None."""
+    """Return the number that a marking constant encodes, or None."""
     number = int(np.array(constant, np.float32).view(np.uint32)[()]) - _FIRST
     return number if 0 <= number < _COUNT else None

@@ -51,7 +51,7 @@ def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_
             f"{group} groups, whose windows are {channels} x {list(kernel)}: TensorFlow Lite has exact sums of "
             f"{_LONGEST} products"
         )
-    # A pad stands for the zero point, which is 0 after centring.
+    # A pad represents the zero point, which is 0 after centring.
     x, w = subtract_zero_point(t, x, x_zero, -1, tf.float32), subtract_zero_point(t, w, w_zero, 0, tf.float32)
     if channels <= most:
         return tf.cast(convolve(t, x, w, window, group), tf.int32)

@@ -75,7 +75,7 @@ def run_directions(
     for d in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or d == 1
         project, step = make_cell(d)
-        # With lengths, the reverse direction starts at each sequence's end; without, it counts the steps down.
+        # With lengths, the reverse direction starts at the end of each sequence; without lengths, at the last step.
         own = backwards and lengths is not None
         rows = project(turned(x, lengths) if own else x)
         outputs, final = run(t, rows, lengths, [s[d] for s in states], step, backwards and not own)

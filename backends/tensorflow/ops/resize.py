@@ -227,7 +227,7 @@ def coordinates(
     one = tf.equal(m, 1.0)
     if mode == "half_pixel":
         return _quotient(place + 0.5, scale) - 0.5
-    if mode == "tf_half_pixel_for_nn":  # of opset 11
+    if mode == "tf_half_pixel_for_nn":  # a mode of opset 11
         return _quotient(place + 0.5, scale)
     if mode == "pytorch_half_pixel":
         return tf.where(one, place * 0, _quotient(place + 0.5, scale) - 0.5)

@@ -43,7 +43,7 @@ class WeightSlice:
         return self.tensor.dtype
 
     def content(self) -> np.ndarray:
-        """Return the rows and columns as an array; a bias has one dim, in which one number may stand for all."""
+        """Return the rows and columns as an array; a bias has one dim, and may be a single number for all columns."""
         array = self.tensor.numpy()
         array = array if self.sign > 0 else -array
         if self.source is not None:

@@ -71,7 +71,7 @@ def linalg_householder_product(g, x, tau):
 
 @torch_op("ormqr")
 def ormqr(g, x, tau, other, left=True, transpose=False):
-    """Q other, Qᵀ other, other Q or other Qᵀ."""
+    """Return the product Q·other, Qᵀ·other, other·Q or other·Qᵀ."""
     vectors, factors = _stored_reflections(g, x, tau)
     start = cast_to_float64(g, other) if left else transpose_matrix(g, cast_to_float64(g, other))
     if transpose == left:

@@ -86,7 +86,7 @@ def invariant_results(body: FunctionBody, functions: Callable[[str], FunctionBod
 
 
 def _source_argument(body: FunctionBody, ref: Ref, functions: Callable[[str], FunctionBody]) -> int | None:
-    """Return the argument that `ref` stands for, through operators that pass it on, else None."""
+    """Return the argument that `ref` passes on, directly or through other operators, else None."""
     while ref.node not in body.arguments:
         node = body.nodes.get(ref.node)
         if node is None:

@@ -42,7 +42,7 @@ def empty(g: Graph, element_shape: ir.Value, max_num_elements: ir.Value, *, elem
 
 @tf_op("TensorListFromTensor")
 def from_tensor(g: Graph, tensor: Any, element_shape: ir.Value) -> Any:
-    """TensorListFromTensor. (A ragged tensor stands for the list of its rows, which can only be read.)"""
+    """TensorListFromTensor. (A ragged tensor represents the list of its rows, which can only be read.)"""
     if isinstance(tensor, RaggedTensor):
         return tensor
     return tensor_list_from_stacked(g, tensor)

@@ -1,4 +1,4 @@
-"""Optional values: their content, or that there is none, is known during lowering."""
+"""Optional values: lowering knows whether they have content, and which."""
 
 from __future__ import annotations
 

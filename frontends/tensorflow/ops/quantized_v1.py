@@ -66,8 +66,8 @@ def _subtract_zero_point(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -
 def quantized_add(
     g: Graph, x: ir.Value, y: ir.Value, min_x: ir.Value, max_x: ir.Value, min_y: ir.Value, max_y: ir.Value
 ) -> list[ir.Value]:
-    """QuantizedAdd: both in a range 2¹⁴ times the larger one. A single element is rounded directly, others by a level
-    distance.
+    """QuantizedAdd: both operands are requantized to a range 2¹⁴ times the larger of their ranges. A single element is
+    rounded directly, others by a level distance.
     """
     high = g.Mul(g.Max(g.Abs(g.Min(min_x, min_y)), g.Abs(g.Max(max_x, max_y))), _F32(2**14))
     new = (g.Neg(high), high)
@@ -108,7 +108,9 @@ def quantized_bias_add(
     g: Graph, input: ir.Value, bias: ir.Value, min_input: ir.Value, max_input: ir.Value, min_bias: ir.Value,
     max_bias: ir.Value,
 ) -> list[ir.Value]:  # fmt: skip
-    """QuantizedBiasAdd: both in a range 2¹⁷ times the larger one, whose zero is not exactly an integer."""
+    """QuantizedBiasAdd: both operands are requantized to a range 2¹⁷ times the larger one, whose zero is not an
+    integer.
+    """
     ends = g.Max(max_input, g.Max(g.Neg(min_input), g.Max(max_bias, g.Neg(min_bias))))
     high = g.Mul(ends, _F32(2**17))
     new = (g.Neg(high), high)

@@ -140,7 +140,7 @@ def _attribute(tf: Any, value: Any) -> Any:
 
 
 def _argument(form: Any, tensors: list[Any]) -> Any:
-    """Return an argument for the function: dicts in a file stand for tensors, slices and `...`."""
+    """Return an argument for the function: dicts in a file represent tensors, slices and `...`."""
     if isinstance(form, list):
         return [_argument(item, tensors) for item in form]
     if isinstance(form, dict):

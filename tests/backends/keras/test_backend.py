@@ -64,7 +64,7 @@ def test_a_network_is_made_of_layers(tmp_path: Path) -> None:
     assert found["DepthwiseConv2D"] == 1
     assert found["BatchNormalization"] == 9
     assert (found["MaxPooling2D"], found["GlobalAveragePooling2D"], found["Dense"]) == (1, 2, 1)
-    assert found["Permute"] + found["Transpose"] == 1  # of the input
+    assert found["Permute"] + found["Transpose"] == 1  # one for the input
     assert found["Add"] == 2
     names = [operation.name for operation in model.operations]
     assert len(set(names)) == len(names)
@@ -299,7 +299,7 @@ def test_a_network_of_timm_converts_verified(name: str, tmp_path: Path) -> None:
 
 
 def test_outputs_that_depend_on_no_input(tmp_path: Path) -> None:
-    """Such outputs are not folded, and neither are nodes that use them."""
+    """Outputs that depend on no input are not folded. Nodes that use them are not folded either."""
     one, weights = ["Relu", "Gelu", "Elu", "Sigmoid", "Softmax"], {"c": np.float32([[-1, 0.5], [2, 3]])}
     nodes = [helper.make_node(kind, ["c"], [f"y{i}"]) for i, kind in enumerate(one)]
     nodes += [helper.make_node("Reshape", ["y0", "shape"], ["flat"]), helper.make_node("ReduceSum", ["n"], ["total"])]

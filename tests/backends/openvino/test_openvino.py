@@ -64,7 +64,7 @@ def test_other_weights_are_a_mismatch(tmp_path: Path) -> None:
     convert.convert(MNIST, "openvino", tmp_path / "net.openvino", verify=False)
     weights = tmp_path / "net.openvino" / "model.bin"
     numbers = np.frombuffer(weights.read_bytes(), np.float32).copy()
-    numbers[:72] *= 1.01  # of the first convolution
+    numbers[:72] *= 1.01  # the weight of the first convolution
     weights.write_bytes(numbers.tobytes())
     verdict = convert.verify(MNIST, tmp_path / "net.openvino").verdict
     assert verdict is not None

@@ -1,4 +1,4 @@
-"""Names that no program's modules could have: of any depth, and of digits that are no numbers."""
+"""Names that modules of a program cannot have: with too many parts, or with digits that are no decimal numbers."""
 
 from __future__ import annotations
 

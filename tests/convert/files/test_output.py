@@ -389,7 +389,7 @@ def test_folders_made_for_an_output_that_is_not_written_go(tmp_path: Path) -> No
 def test_a_folder_that_is_another_users_is_not_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
 ) -> None:
-    """Its owner could put a link in place of the written file; a link leads there at once."""
+    """The owner of the folder could replace the written file by a link."""
     folder, elsewhere = own_folders.folder_for(tmp_path / "m.onnx"), tmp_path / "elsewhere"
     elsewhere.mkdir()
     {"link": lambda: folder.symlink_to(elsewhere), "file": folder.touch, "folder": folder.mkdir}[made]()

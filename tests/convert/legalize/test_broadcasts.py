@@ -108,7 +108,7 @@ def test_others_are_left_alone(shapes, equal) -> None:
 @pytest.mark.parametrize("operator", ["Mul", "Max"])
 @pytest.mark.parametrize("shapes", [(EVEN[:6], ODD[:6]), (EVEN[1:7], EVEN[1:7]), (EVEN[:6], (1, 0, 1, 2, 1, 2))])
 def test_operands_are_repeated_without_sizes(operator, shapes) -> None:
-    """They are repeated by the lengths of the other operands, up to the number of dims that Select supports."""
+    """Operands are repeated by the lengths of the other operands, up to the number of dims that Select supports."""
     feeds = [np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in shapes]
     feeds[0].flat[0] = np.nan
     made = model("abcdef", "ghijkl", operator=operator)

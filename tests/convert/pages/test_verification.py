@@ -238,8 +238,8 @@ def test_a_conversion_writes_one_as_well(tmp_path: Path) -> None:
 def test_a_terminal_shows_the_same_on_one_screen(
     failing: tuple[str, dict[str, Any], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It shows the output, the worst element, the node with its module and line, its inputs, and what the target has
-    instead.
+    """The terminal shows the output, the worst element, the node with its module and line, its inputs, and the target's
+    counterpart.
     """
     told = failing[1]["verdict"]
     worst = Element((1, 2), 0.25, 0.5, 2e-3, "seed 0")

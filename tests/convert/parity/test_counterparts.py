@@ -75,7 +75,7 @@ def test_a_number_or_a_prefix_elsewhere_is_of_the_name(other: str) -> None:
 
 
 def test_two_names_of_one_plain_form_are_not_taken_for_it() -> None:
-    """It is not known which of the two was meant, so position must decide."""
+    """Either of the two names may be meant, so the position must decide."""
     found = paired(ends(named("k", "x.0", "x/0"), named("y")), ends(named("z", "x_0", "k"), named("y")))
     assert found.inputs == {"k": "k", "x.0": "z", "x/0": "x_0"}
     assert found.notes[0].startswith("inputs paired by place, because the names differ: x.0 = z, x/0 = x_0 ")

@@ -105,7 +105,7 @@ def test_what_is_as_it_is_declared_is_right(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "double", "float16", "int64", "uint8"])
 def test_every_input_of_another_dtype_is_told(dtype: str, tmp_path: Path) -> None:
-    """It is reported after one that is right, and after one that is not declared."""
+    """A wrong dtype is reported after an input that is right, and after one that is not declared."""
     _, _, graph = _files(tmp_path, lambda proto: None)
     ends = [DeclaredTensor("a", "float", None), DeclaredTensor("b", dtype, None)]
     wrong = [f"declares input 'b' as {dtype}, which is float in the source"]

@@ -122,7 +122,7 @@ def test_a_verdict_on_draws() -> None:
 
 
 def test_what_is_not_compared_hides_no_output_behind_it() -> None:
-    """These are outputs that are not random, that were judged already, strings, of another shape, or random on one side
+    """Outputs are skipped if they are not random, judged already, strings, of another shape, or random on one side
     only.
     """
     g = Graph()

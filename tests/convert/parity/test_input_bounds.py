@@ -47,7 +47,7 @@ NO = Unsupported("no")
 
 
 def test_the_users_inputs_are_taken_where_no_other_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are recognized by their label alone, which sorts neither before nor after the labels of others."""
+    """The user's inputs are recognized by their label alone, whether it sorts before or after other labels."""
     tried: list[list[str]] = []
 
     def run(feeds: Any) -> Any:

@@ -183,7 +183,7 @@ def test_outputs_of_half_precision_are_widened_where_the_file_says_it_holds_such
 
 
 def test_the_number_of_words_is_that_of_the_decoders_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An encoder may have scores of its own, of something else."""
+    """An encoder may have an output that is called scores, with another meaning."""
     asked: list[Any] = []
     monkeypatch.setattr(plugin, "runner_for", lambda kind: SimpleNamespace(generate=None))
     same = {"tokens": np.zeros((2, 1), int), "scores": np.ones((2, 1, 3))}

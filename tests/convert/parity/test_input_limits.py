@@ -86,7 +86,7 @@ def test_batches_and_maps_are_of_three_lengths() -> None:
 
 
 def test_the_second_artefact_of_two_is_the_callers_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its wrong declarations are then notes instead of a FAIL."""
+    """Wrong declarations of the user's own artefact are notes instead of a FAIL."""
     asked: list[VerifyMethod] = []
 
     def verify(left: Any, right: Any, graph: Any, options: Any, method: VerifyMethod) -> Verdict:

@@ -105,7 +105,9 @@ def test_a_wrong_rule_of_tensorflow_is_named_by_its_operator(monkeypatch: pytest
 
 @pytest.mark.slow
 def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes less than a minute if a pass takes 100 ms: only the number of passes matters, and no node runs alone."""
+    """The search takes less than a minute if a pass takes 100 ms: only the number of passes matters, and no node runs
+    alone.
+    """
     from convert import api, plugin
     from convert.outcome.report import Report
     from convert.parity.inputs.feeds import Feed
@@ -164,7 +166,7 @@ def test_torchscript_is_watched_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_onnx_file_is_followed_in_its_own_runtime(tmp_path: Path) -> None:
-    """It runs in a child process, in float32; the node of the file that the graph lacks is named."""
+    """The ONNX file runs in a child process, in float32. The node of the file that the graph lacks is named."""
     from convert import plugin
     from convert.outcome.report import Report
     from convert.parity.inputs.feeds import Feed

@@ -86,7 +86,7 @@ def test_models_of_a_million_numbers_are_small() -> None:
 
 
 def test_draws_may_be_apart_by_a_thousandth_of_their_size() -> None:
-    """Both sides sample far less than that; the mean of one is off by a share of the output's size."""
+    """Samples of both sides vary by far less than that. The mean of one side is off by a share of the output's size."""
     rng = np.random.default_rng(0)
     ours, theirs = ([np.ones(4) + 1e-9 * rng.standard_normal(4) for _ in range(256)] for _ in range(2))
     assert distribution_difference(ours, [a * (1 + 0.9e-3) for a in theirs]) == ""
@@ -134,7 +134,7 @@ def test_a_float64_run_of_another_size_is_no_other_function(sizes: tuple[int, ..
 
 
 def test_rows_whose_largest_element_changed_its_place() -> None:
-    """They are counted if the reference separates both elements by more than the noise."""
+    """A row is counted if the reference separates both elements by more than the noise."""
     exact = np.array([[0.0, 1, 2], [5, 4, 3], [1, 1.5, 0]])
     got = np.array([[0.0, 3, 2], [5, 4, 3], [2, 1.5, 0]])
     assert [count_flips(exact, got, noise) for noise in (0.0, 0.49, 0.5, 0.99, 1.0)] == [

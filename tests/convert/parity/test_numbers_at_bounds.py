@@ -117,7 +117,7 @@ def test_numbers_from_1e30_on_are_on_their_way_to_infinity(large: float, wrong: 
      ([2.0, 4.0], [1.0, 2.0])],
 )  # fmt: skip
 def test_other_numbers_are_apart(a: list[float], b: list[float]) -> None:
-    """They differ even if their sum, product, quotient or remainder is 0."""
+    """Different numbers differ even if their sum, product, quotient or remainder is 0."""
     one, other = np.float32(a), np.float32(b)
     apart = np.sqrt(np.mean((np.sort(one) - np.sort(other)) ** 2))
     assert _distance(one, other) == pytest.approx(apart / max(np.sqrt(np.mean(one**2)), np.finfo(np.float32).tiny))

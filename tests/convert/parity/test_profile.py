@@ -141,7 +141,7 @@ def test_values_of_other_shapes_have_no_distance() -> None:
 
 
 def test_four_values_are_tried_at_most() -> None:
-    """They are chosen by their statistics; values with the same elements in another order come first here."""
+    """The values are chosen by their statistics. Values with the same elements in another order come first here."""
     rng = np.random.default_rng(0)
     wide = X.astype(np.float64)
     same = [rng.permutation(X.ravel()).reshape(3, 6) for _ in range(5)]

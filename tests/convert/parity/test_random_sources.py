@@ -190,7 +190,7 @@ def test_keras(name: str) -> None:
 
 @pytest.mark.slow
 def test_keras_layers_that_are_the_same_in_training() -> None:
-    """They have training=True by default, and ignore it."""
+    """These image layers have training=True by default, and ignore it."""
     import keras
 
     x = keras.Input((6, 7, 2), name="x")

@@ -242,7 +242,7 @@ def test_sizes_are_tried_within_bounds_of_which_one_may_be_open(low: Any, high: 
 
 
 def test_the_source_may_be_parts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its parts have their own names, and its first token is 0; the error of one part is fed to the next."""
+    """The parts have their own names, and the first token is 0. The error of one part is fed to the next."""
     asked: list[Any] = []
     same = {"tokens": np.zeros((2, 1), int), "scores": np.ones((2, 1, 3))}
 

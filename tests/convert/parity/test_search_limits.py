@@ -129,7 +129,9 @@ def test_a_column_has_eight_elements_at_the_least(rows: int, masks: int) -> None
 
 
 def test_the_four_nearest_values_of_a_target_are_tried() -> None:
-    """They are chosen by minimum, maximum, mean and root mean square; among equally near ones the first are used."""
+    """The values are chosen by minimum, maximum, mean and root mean square. Among equally near values, the first are
+    used.
+    """
     reference = np.array([3.0, 1.0, 2.0, 4.0])
     others = [np.array(order) for order in itertools.permutations([1.0, 2.0, 3.0, 4.0]) if order[0] != 3.0]
     for before, found in ((3, 0.0), (4, None)):

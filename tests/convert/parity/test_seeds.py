@@ -80,7 +80,7 @@ def test_what_is_drawn_below_a_half_is_true() -> None:
 
 
 def test_below_a_half_a_number_is_taken_and_lies_beside_its_threshold() -> None:
-    """An eighth of 80 lie next to it; of the others some are on the threshold, and half are unchanged."""
+    """An eighth of the 80 numbers lie next to the threshold. Some of the others lie on it, and half are unchanged."""
     g = Graph()
     x = g.input("x", F, ["n", 1])
     g.output(g.TreeEnsembleRegressor(x, domain="ai.onnx.ml", nodes_featureids=[0], nodes_values=[80.0],

@@ -160,7 +160,7 @@ def test_a_size_that_is_no_number_is_the_fault_of_the_model() -> None:
 
 @pytest.mark.parametrize("count", range(1, 9))
 def test_of_several_dims_fewer_sizes_each_are_put_in_order(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are at most as many combinations as for three dims with 33 sizes around each."""
+    """The number of combinations is at most that of three dims with 33 sizes each."""
     asked: list[int] = []
     monkeypatch.setattr(size_guards, "_nearby_sizes", lambda size, bounds, most: asked.append(most) or [size])
     names = [f"d{n}" for n in range(count)]

@@ -77,7 +77,7 @@ def test_single_weights_are_compared_with_single_ones() -> None:
 
 
 def test_outputs_of_other_shapes_tell_no_overflow() -> None:
-    """They are judged as such, and not left out as an overflow."""
+    """An output of another shape is judged as such, and not ignored as an overflow."""
     lost, one, two = np.array([NAN]), np.array([NAN, NAN]), np.ones(2)
     assert overflow._overflow_reason([lost], [two], [two]) == ""
     assert overflow._overflow_reason([two * NAN], [lost], [np.ones(1)]) == ""

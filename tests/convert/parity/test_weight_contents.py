@@ -100,7 +100,7 @@ def dequantized(raw: np.ndarray, scale: np.ndarray, axis: int) -> ir.Model:
 @pytest.mark.parametrize("change", ["", "negative"])
 @pytest.mark.parametrize("narrow_target", [False, True])
 def test_weights_that_are_kept_as_integers_with_scales(axis: int, change: str, narrow_target: bool) -> None:
-    """They are compared as the numbers that they represent, and their scales are no weights of their own."""
+    """Quantized weights are compared as real numbers, and their scales do not count as weights."""
     raw = RNG.integers(-127, 128, (50, 40)).astype(np.int8)
     scale = RNG.uniform(0.01, 0.1, raw.shape[axis]).astype(np.float32)
     numbers = raw * np.expand_dims(scale, 1 - axis)

@@ -73,8 +73,8 @@ def test_the_same_numbers_are_the_same_weights(left: dict[str, Any], right: dict
 @pytest.mark.parametrize("share", [2e-5, 0.05, 0.5])
 @pytest.mark.parametrize("name", ["w", "another"])
 def test_others_are_named_with_how_far_they_are_apart(share: float, name: str) -> None:
-    """They are paired by name, or by size if each side has one of that size; the share is relative to the left's
-    size.
+    """Weights are paired by name, or by size if each side has one weight of that size. The share is relative to the
+    left weight.
     """
     found = described(holding(w=W, v=V), holding(**{name: W * np.float32(1 + share)}, v=V))
     assert found == f"weights differ: 1 of 2 tensors (w by {share:.2g} of its size)"

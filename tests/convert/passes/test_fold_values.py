@@ -144,7 +144,7 @@ def test_a_weight_that_is_computed_keeps_its_digits_behind_a_view() -> None:
 
 
 def test_a_float_that_a_condition_depends_on_stays_computed_for_others() -> None:
-    """Its rounded number decides the condition; a float64 run computes the digits that it lacks."""
+    """The rounded float decides the condition. A run in float64 computes the missing digits for other nodes."""
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, ["n"])
     weight = g.initializer("w", ir.Tensor(np.array([48.0], np.float32)))

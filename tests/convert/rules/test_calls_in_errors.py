@@ -79,6 +79,6 @@ def test_a_rule_without_code_is_told_by_the_types() -> None:
 
 @pytest.mark.parametrize(("count", "shown"), [(78, "a" * 78 + "'"), (79, "a" * 78 + "…"), (200, "a" * 78 + "…")])
 def test_values_are_told_in_eighty_characters(count: int, shown: str) -> None:
-    """This includes the quotes: of 81 characters or more, 79 and a mark are shown."""
+    """A text with more than 80 characters, quotes included, is cut to 79 characters and a mark."""
     told = shown_call(cube, None, ["a" * count], {})
     assert told == f"it was called as cube(g, x='{shown})"

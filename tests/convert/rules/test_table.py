@@ -161,7 +161,7 @@ def test_a_rule_that_gets_no_memory_says_where() -> None:
 
 
 class Shaped:
-    """A value of a framework: with a shape, of an unknown rank, or without a shape."""
+    """A framework's value with a shape, with an unknown rank, or without a shape."""
 
     def __init__(self, shape: Any) -> None:
         self.given = shape

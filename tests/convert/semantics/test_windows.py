@@ -79,7 +79,7 @@ def ort_outputs(operator: str, rows: list[Row], auto_pad: str, **more: Any) -> l
 
 
 def ramp(n: int) -> np.ndarray:
-    """Return powers, of which no two different sums are equal."""
+    """Return powers; sums of different powers are never equal."""
     return (2.0 ** np.arange(n)).astype(np.float32)
 
 

@@ -74,7 +74,7 @@ def test_dims_of_outputs_that_content_decides_stay_as_declared() -> None:
 
 
 def test_the_body_of_a_loop_takes_its_dims_from_outside() -> None:
-    """Its shape, which the body declares as 1, determines how much is added."""
+    """The shape of the value, which the body declares as 1, determines the amount that is added."""
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x, int64 n) => (float[1, 4] y) { t = Constant <value = bool {1}> ()
         y = Loop (n, t, x) <body = b (int64 i, bool go, float[1, 4] v) => (bool on, float[1, 4] w)

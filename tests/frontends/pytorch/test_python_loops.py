@@ -35,7 +35,7 @@ class Cells(nn.Module):
 
 
 class Backwards(nn.Module):
-    """Steps of a GRU from the end, of which only the last state is returned."""
+    """Runs a GRU cell from the last step to the first, and returns only the last state."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -303,7 +303,7 @@ def test_quantized_archives_are_verified(tmp_path: Path, to: str) -> None:
 
 @pytest.mark.slow
 def test_the_float64_reference_is_what_the_kernels_compute() -> None:
-    """It is another program than PyTorch's kernels, and differs from them by rounding only: rarely by a step."""
+    """The float64 reference differs from PyTorch's kernels by rounding only, rarely by a whole step."""
     torch.manual_seed(0)
     module = fx(Mixed(), torch.randn(4, 3, 10), torch.randn(4, 4, 12, 12))
     feeds = [{"x": drawn(5, 3, 10), "y": drawn(5, 4, 12, 12, seed=1)}]

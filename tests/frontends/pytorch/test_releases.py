@@ -66,7 +66,7 @@ def test_a_name_that_is_missing_when_it_is_imported_is_told_with_the_release(mon
 
 @pytest.mark.parametrize("place", ["torch._C.parse_schema", "torch.fx.experimental.symbolic_shapes.ShapeEnv"])
 def test_a_private_part_that_is_missing_is_told_with_the_release(place: str) -> None:
-    """It runs in a process of its own, in which no module of the package was imported before the name was removed."""
+    """The check runs in a separate process, which imports no module of the package before the name is removed."""
     module, _, name = place.rpartition(".")
     code = (
         f"import torch, convert, {module}\n"

@@ -84,7 +84,7 @@ def test_the_dims_of_a_complex_input_are_named_as_those_of_a_real_one() -> None:
 
 @pytest.mark.slow
 def test_a_saved_model_of_complex_numbers_is_a_target_too(tmp_path: Path) -> None:
-    """It is called by name and run in a session, with complex tensors as pairs, as if it were the source."""
+    """The target is called by name and run in a session, with complex tensors as pairs, like the source."""
 
     def spectrum(x: Any, z: Any) -> Any:
         return {"whole": tf.signal.fft(tf.cast(x, tf.complex64) * z), "size": tf.abs(z)}

@@ -48,7 +48,7 @@ def test_singular_vectors(shape: tuple[int, ...], full: bool) -> None:
 
 
 def test_eigenvectors_of_a_symmetric_matrix() -> None:
-    """They equal TensorFlow's except for their signs; the upper triangle is not read."""
+    """The eigenvectors equal TensorFlow's except for their signs. The upper triangle is not read."""
     x = RNG.uniform(-1, 1, (3, 5, 5))
     got, expected = _both(lambda x: dict(zip("ev", tf.linalg.eigh(x), strict=True)), x=x)
     np.testing.assert_allclose(got["e"], expected["e"], rtol=1e-10)

@@ -45,7 +45,7 @@ def test_time_that_is_left_open_is_folded_into_the_batch() -> None:
 
 
 def test_lookups_of_a_keras_model(tmp_path: Path) -> None:
-    """Their tables are no variables; the float64 run of later nodes has them too."""
+    """Lookup tables are no variables, and also exist in the float64 run of later nodes."""
     words, numbers = keras.Input((3,), dtype="string", name="words"), keras.Input((2,), dtype="int64", name="numbers")
     places = layers.StringLookup(vocabulary=["red", "green"])(words)
     counts = layers.IntegerLookup(vocabulary=[3, 5], output_mode="multi_hot")(numbers)
@@ -84,7 +84,7 @@ def test_outputs_that_a_signature_has_not(tmp_path: Path) -> None:
 
 
 def test_what_a_loop_leaves_over_is_no_output() -> None:
-    """Lists that were unstacked or filled, and counters, of a graph whose outputs nobody has named."""
+    """A graph without named outputs, in which lists are unstacked or filled, with counters."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf.compat.v1.placeholder(tf.float32, [None, 3], name="x")
@@ -103,7 +103,7 @@ def test_what_a_loop_leaves_over_is_no_output() -> None:
 
 
 def test_a_result_of_a_loop_with_a_name_is_an_output() -> None:
-    """It is next to another output; a frozen graph reads its results from the While itself."""
+    """The result is next to another output. A frozen graph reads its results from the While itself."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf.compat.v1.placeholder(tf.float32, [None, 3], name="x")

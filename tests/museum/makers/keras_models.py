@@ -272,7 +272,7 @@ def randomize(model, drawn):
 
 
 def feeds(name, model, drawn):
-    """Return inputs for a model; of masked ones the steps at the end, and one in the middle, are masked."""
+    """Return inputs for a model. Masked inputs have masked steps at the end, and one in the middle."""
     if name == "embedding":
         steps = drawn.randint(1, 11, (3, 6))
         steps[1, 4:] = 0

@@ -294,7 +294,7 @@ def _counted() -> dict[str, onnx.ModelProto]:
 
 
 def _of_onnxruntime() -> dict[str, onnx.ModelProto]:
-    """Operators of ONNX Runtime, which no checker knows, with inputs left out and counts that are none."""
+    """Operators of ONNX Runtime, which no checker knows, with missing inputs and invalid counts."""
     counts = {
         "EmbedLayerNormalization": "mask_index_type", "MultiHeadAttention": "num_heads", "GroupNorm": "groups",
         "GroupQueryAttention": "num_heads", "MatMulNBits": "bits", "QAttention": "num_heads", "QLinearConcat": "axis",

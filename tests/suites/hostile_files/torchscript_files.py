@@ -70,7 +70,7 @@ _OTHER_NAMES = {
     "a method called int": "    int = (self).size\n    _0 = int(x,)\n",
     "torch by another name": "    _0 = torch\n    _1 = _0.zeros([1125899906842624])\n",
 }
-"""Statements of a `__setstate__` that call the endless one, or make a tensor, by a name that stands for something else.
+"""Statements of a `__setstate__` that call an endless function, or create a tensor, under an innocent name.
 """
 
 

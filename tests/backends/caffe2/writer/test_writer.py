@@ -123,7 +123,9 @@ def test_attributes_that_no_rule_handles_are_all_listed_too() -> None:
 
 
 def test_weights_past_the_limit_of_a_message_are_no_obstacle() -> None:
-    """Such weights go to a database beside the nets (`test_layouts.py`); checking reads none of them."""
+    """Weights beyond the limit of a message go to a database beside the nets (`test_layouts.py`). Checking does not
+    read them.
+    """
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, ["n", 1 << 15])
     huge = lazy_tensor(ir.DataType.FLOAT, [1 << 15, 1 << 15], lambda: pytest.fail("the weights were read"))

@@ -104,7 +104,7 @@ class Alike(nn.Module):
 
 
 class Thin(nn.Module):
-    """Heads of one number each, and as many steps as heads: Keras would add the biases along the steps."""
+    """With heads of size 1 and as many steps as heads, Keras would add the biases along the steps."""
 
     def __init__(self) -> None:
         super().__init__()

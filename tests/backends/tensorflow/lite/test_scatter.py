@@ -14,7 +14,9 @@ from tests.support.tensorflow_lite_helper import encode, graph_of, run  # noqa: 
 
 
 class Scattered(torch.nn.Module):
-    """Every form, in several dtypes; of the updates at one index the last one stays, as on PyTorch's CPU."""
+    """Every form of Scatter in several dtypes. If updates have the same index, the last one is used, as on PyTorch's
+    CPU.
+    """
 
     def forward(self, x: torch.Tensor, i: torch.Tensor, u: torch.Tensor) -> list[torch.Tensor]:
         return [

@@ -191,7 +191,7 @@ def test_a_row_of_unknown_dims_stays(shapes: Sequence[Dims | None], perms: Seque
         # Split: the channels become two dims; a Reshape before the transpose could not express two of three names.
         ([("n", 6, "h", "w"), ("n", "h", "w", 6), ("n", "h", "w", 2, 3), ("n", 2, "h", "w", 3)],
          [(0, 2, 3, 1), None, (0, 3, 1, 2, 4)]),
-        # Merged: the same in the opposite direction.
+        # Merged dims: the same test in the opposite direction.
         ([("n", 2, "h", "w", 3), ("n", "h", "w", 2, 3), ("n", "h", "w", 6), ("n", 6, "h", "w")],
          [(0, 2, 3, 1, 4), None, (0, 3, 1, 2)]),
         # Split on one side, merged on the other.

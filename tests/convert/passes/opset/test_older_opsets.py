@@ -262,7 +262,7 @@ def test_batch_first_before_opset_14() -> None:
 
 
 def test_erf_before_opset_9() -> None:
-    """It is right to 7 units in the last place (onnxruntime's own kernel: to one), and never beyond 1."""
+    """The error is at most 7 units in the last place (onnxruntime's own kernel: 1), and no result is above 1."""
     g = Graph(opset=22)
     x = np.concatenate([np.linspace(-5, 5, 20001), 10.0 ** np.linspace(-30, 0, 301)]).astype(np.float32)
     g.output(g.Erf(g.input("x", T.FLOAT, x.shape)))
@@ -344,7 +344,7 @@ def test_a_function_that_depends_on_the_types_of_constants() -> None:
 
 
 def test_a_convolution_of_bfloat16_needs_no_bias() -> None:
-    """It is written between casts before opset 22, and inputs that are left out get no cast."""
+    """Before opset 22, the convolution is written between casts. Missing inputs get no cast."""
     pixels = RNG.integers(-3, 4, (1, 2, 5, 5)).astype(np.float32)
 
     def model(dtype: ir.DataType) -> ir.Model:

@@ -108,7 +108,7 @@ def test_numbers_that_operators_take_out_of_sizes_are_right_or_refused(name: str
         try:
             want = function(torch.from_numpy(x)).numpy()
         except RuntimeError:
-            continue  # of a length of 1, half is nothing, which some take: up to 2.10 that is a way of its own
+            continue  # half of 1 is 0, which some operators accept: a separate path up to PyTorch 2.10
         try:
             got = run(model, x)[0]
         except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:

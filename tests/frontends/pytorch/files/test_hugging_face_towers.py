@@ -147,7 +147,7 @@ def test_the_parts_of_llava_give_what_the_whole_gives() -> None:
 
 @pytest.mark.slow
 def test_a_decoder_of_qwen2_vl_takes_places_in_three_dims() -> None:
-    """Its vision encoder decides on data, and the sizes of images are an input that must be described."""
+    """The vision encoder of Qwen2-VL decides on data, and the sizes of images are an input that must be described."""
     decoder, outputs = read_part(make("qwen2-vl"), "decoder")
     assert outputs[0] == "logits"
     places = {v.name: list(map(str, v.shape)) for v in decoder.graph.inputs}["position_ids"]

@@ -233,7 +233,9 @@ def test_zeros_do_for_state_that_is_none_where_the_first_call_is_the_same_with_t
 
 @pytest.mark.parametrize(("scale", "spec"), [(0.5, "x:float32[2,4]"), (0.0, "x:float32[n,4]")])
 def test_state_that_is_none_is_refused_before_the_first_call_and_converted_after_it(scale: float, spec: str) -> None:
-    """Such states would differ with zeros, or have another shape for another length. The call may record gradients."""
+    """The first call would differ with zeros as state, or the state has another shape for another length. The call may
+    record gradients.
+    """
     module = torch.jit.script(Remembers(scale))
     with pytest.raises(Unsupported, match="last is None before forward") as error:
         convert.to_onnx(module, spec, verify=False)

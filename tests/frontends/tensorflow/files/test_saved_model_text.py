@@ -80,7 +80,7 @@ def test_operators_in_text_are_held_to_the_list(tmp_path: Path) -> None:
 
 
 def test_the_file_does_not_say_where_tensors_are_left(tmp_path: Path) -> None:
-    """These fields are the frontend's own, with random numbers in every process."""
+    """The fields that locate tensors are the frontend's own, with random numbers in every process."""
     from convert.frontends.tensorflow.graph.protos import MESSAGES
 
     fields = MESSAGES["TensorProto"].DESCRIPTOR.fields_by_name

@@ -257,7 +257,9 @@ def test_operator_on_a_reference(operator: str, tmp_path: Path) -> None:
 
 
 def test_two_orders_are_refused(tmp_path: Path) -> None:
-    """It is undefined whether the sum is added before or after the variable is read: TensorFlow's result is random."""
+    """The file does not define whether the variable is read before or after the sum is added, so TensorFlow's result is
+    random.
+    """
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [3], name="x")
         total = v1.get_variable("total", initializer=tf.zeros([3]), use_resource=True)

@@ -149,7 +149,7 @@ RECURRENT = {
     "name", [pytest.param(n, marks=pytest.mark.long) if n not in ("LSTM", "others") else n for n in RECURRENT]
 )
 def test_keras_layers_with_dropout(name: str, form: str, tmp_path: Path) -> None:
-    """Their seeds are in the graph, but no random number is used."""
+    """The seeds of the dropout layers are in the graph, but no random number is used."""
     inputs = keras.Input((5, 6, 3) if name.startswith("Conv") else (5, 3), name="x")
     network = keras.Model(inputs, RECURRENT[name]()(inputs))
     x = images(2, *inputs.shape[1:])

@@ -160,7 +160,7 @@ def test_a_quantized_network_agrees_in_float64(tmp_path: Any) -> None:
 
 @pytest.mark.skipif(tf.__version__.startswith("2.20."), reason="TensorFlow 2.20's converter writes no four bits")
 def test_integers_of_four_bits_of_tensorflow_lite_end_where_they_end(tmp_path: Path) -> None:
-    """They are stored in bytes, whose range is wider."""
+    """Four-bit integers are stored in bytes, whose range is wider."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is the oracle")
     steps = np.arange(-30, 30)[:, None] + [-0.4, 0.0, 0.3]  # no halves, which runtimes round in either direction
     x = (steps.ravel() * 2 / 15).astype(np.float32)

@@ -87,7 +87,7 @@ def test_depthwise_convolution() -> None:
 
 
 def test_batch_norm_with_activation() -> None:
-    """This is a GPU operator, so the two operators that it stands for are the reference."""
+    """The fused operator runs on a GPU only, so the two operators that it replaces are the reference."""
     x = images(2, 7, 6, 5)
     made = graph("_FusedBatchNormEx", x, STATISTICS, {"epsilon": 0.01, "is_training": False, "activation_mode": "Relu"},
                  args=0)  # fmt: skip

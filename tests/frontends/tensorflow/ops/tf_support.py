@@ -128,7 +128,9 @@ def _raw(operator: str, arguments: dict[str, Any]) -> Any:
 
 
 def _meant(row: Case) -> int:
-    """Return how many outputs count: not batch normalization's for its gradient, nor vectors that are not requested."""
+    """Return the number of outputs to compare, without outputs for gradients of a batch normalization, and without
+    vectors that are not requested.
+    """
     if row.attributes.get("compute_uv", row.attributes.get("compute_v", True)) is False:
         return 1
     return (3 if row.attributes["is_training"] else 1) if row.operator.startswith("FusedBatchNorm") else 99
