@@ -17,7 +17,7 @@ def test_counts(graph: dict[str, set[str]], high: int, back: int, rings: list[li
 
 
 def test_many_nodes_in_one_circle() -> None:
-    """Above 16 nodes a heuristic is used; for a plain ring it must find the minimum of one."""
+    """Above 16 nodes a heuristic is used. For a plain ring it must find the minimum, which is one arrow."""
     ring = {f"n{i:02}": {f"n{(i + 1) % 20:02}"} for i in range(20)}
     assert arrows_back(ring) == 1
 

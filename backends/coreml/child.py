@@ -103,7 +103,7 @@ def main(folder: Path) -> None:
     """Convert, and write either what was read back or the error to `answer.json`."""
     try:
         answer = convert(folder)
-    except Exception as error:  # any error: coremltools raises whatever its rules fail with
+    except Exception as error:  # any exception: coremltools passes on the exceptions of its rules
         answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[-500:]}"}
     (folder / "answer.json").write_text(json.dumps(answer))
 

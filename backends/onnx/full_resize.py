@@ -160,9 +160,9 @@ def _reshaped(node: ir.Node, x: ir.Value, target: list[int], name: str) -> ir.No
 
 
 def _makes_other_dims(perm: list[int], axes: list[int], channels_last: bool) -> bool:
-    """Return whether the resized dims, before the Transpose, are neither the last ones nor all but the last.
+    """Return whether the resized dims have other positions before the Transpose.
 
-    channels_last: the kernel supports the latter.
+    channels_last: positions that are one smaller do not count, because the kernel supports them.
     """
     moved = sorted(perm[a] for a in axes)
     return moved != axes and not (channels_last and moved == [a - 1 for a in axes])

@@ -24,7 +24,7 @@ _MEANT = {
 """Verbs of other programs, and which of ours does that."""
 
 _SAME = {"export": MODEL, "convert": MODEL, "to": MODEL}
-"""Words that say no more than the name of the command does."""
+"""Words that repeat the name of the command."""
 
 _LEADING = ("-q", "--quiet", "-v", "-vv", "--verbose")
 

@@ -40,7 +40,7 @@ _TICK = 1.0
 """Seconds between looks at the clock."""
 
 _MOST = 0.8
-"""Share of its memory limit that a worker which aborted has to have held for memory to be taken for the reason."""
+"""Share of the memory limit above which an aborted worker is assumed to have run out of memory."""
 
 
 @dataclass

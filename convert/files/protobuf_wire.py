@@ -205,7 +205,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def _message_fits(data: Bytes, start: int, end: int, message: Message) -> bool:
-    """Return whether the first fields of an inner message match, no deeper than the literals above."""
+    """Return whether the first fields of an inner message match, as deep as the literals in `MESSAGES` describe it."""
     found = []
     try:
         for item in fields(data, start, end):

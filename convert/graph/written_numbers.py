@@ -36,7 +36,7 @@ _CONSTANTS = (
 )
 _WRITTEN = {float(np.float32(sign * x)): sign * x for x in _CONSTANTS for sign in (1.0, -1.0)}
 
-# A decimal of so few digits was written. If a number looks like that by chance, both sides still agree.
+# A program wrote a decimal with so few digits. If a number looks like one by chance, both sides still agree.
 _DIGITS = 6
 
 

@@ -98,7 +98,7 @@ def batch_first(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | None:
 
 
 def equal(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Equal of floating-point numbers before opset 11: neither less nor greater, and neither one NaN."""
+    """Equal of floating-point numbers before opset 11: not less, not greater, and no NaN."""
     a, b = node.inputs
     assert a is not None
     if not g.dtype(a).is_floating_point():

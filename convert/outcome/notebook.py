@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from convert.text import escape
 
 MAX_ROWS = 20
-"""The most rows of one kind; a last row says how many are left out."""
+"""Maximum number of rows of one kind; a last row counts the omitted rows."""
 
 _COLOURS = {"PASS": "#1b7a3d", "FAIL": "#c62828", "ERROR": "#c62828", "INCONCLUSIVE": "#8a5a00"}
 

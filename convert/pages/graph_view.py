@@ -19,7 +19,7 @@ from convert.pages.template import script, section, soft
 from convert.text import visible
 
 MAX_NODES = 1500
-"""A browser lays out so many in some seconds; a larger graph is drawn by its modules."""
+"""Maximum number of nodes, which a browser lays out in some seconds; a larger graph is drawn by its modules."""
 _MOST_ATTRIBUTES = 6
 _LONGEST = 60
 _COLORED = frozenset(
@@ -169,7 +169,7 @@ def _drawn_nodes(graph: ir.Graph, categories: Mapping[str, str]) -> tuple[dict[s
 
 
 def _grouping(graph: ir.Graph) -> Any:
-    """Return what each node is drawn as: itself, or its module, at the greatest depth that leaves few enough boxes."""
+    """Return the box of each node: the node itself, or its module at the greatest depth with few enough boxes."""
     if len(graph) <= MAX_NODES:
         return lambda number, node: f"node {number}"
     paths = [_module(node).split(".") for node in graph]

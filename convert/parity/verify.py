@@ -219,7 +219,7 @@ def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: Fo
 class Compared:
     """Data for the further checks: a pair, its inputs with the outputs of all runs, and the run on special inputs.
 
-    drawn: whether the inputs are the usual ones.
+    drawn: whether the inputs are the default random ones.
     """
 
     pair: _Pair

@@ -72,7 +72,7 @@ def by_us(network: Any, path: Path) -> None:
 
 
 def write_all(side: str, names: list[str], folder: Path) -> None:
-    """Write the networks by one side; what one of them failed by is in a text file in its place."""
+    """Write the networks by one side; for a network that fails, write its error into a text file."""
     from tests.frontends.jax.networks import NETWORKS
 
     for name in names:

@@ -19,7 +19,7 @@ FLOAT = (F.FLOAT,)
 ARITHMETIC = (F.FLOAT, F.DOUBLE, F.INT32, F.INT64)
 COMPARED = (*ARITHMETIC, F.BOOL)
 
-# For each dtype, the dtypes that hold all of its values exactly, itself first.
+# For each dtype, the dtypes that represent all of its values exactly; the dtype itself is first.
 _SMALL_INTEGER = (F.INT32, F.INT64, F.FLOAT, F.DOUBLE)
 _HOLDS = {
     F.FLOAT: (F.FLOAT, F.DOUBLE),

@@ -146,7 +146,7 @@ def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) 
     x = pad_spatial(x, window.before, window.after)
     if strides[0] == strides[1] and set(dilations) == {1}:
         return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "VALID")
-    # Kernels have neither unequal strides nor strides with dilations: compute all windows and drop some.
+    # Kernels do not support unequal strides, or strides with dilations. Compute all windows and drop some.
     return take_strided(tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID", dilations=dilations), strides)
 
 

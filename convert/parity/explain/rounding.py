@@ -315,7 +315,7 @@ class Estimates:
         return False
 
     def drawn_value(self, place: int, name: str, roundoff: float | None = None) -> NoisyRuns | None:
-        """Return the draws of a value inside the graph, as `drawn` does for outputs, without caching the runs."""
+        """Return the noisy runs of a value inside the graph, as `drawn` does for outputs, without caching them."""
         return _draws_of(self._run([], place, roundoff, [name], RUNS), name)
 
     def _run(self, found: Runs, place: int, roundoff: float | None, outputs: Sequence[str], draws: int) -> Runs:

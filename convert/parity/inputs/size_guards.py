@@ -167,7 +167,7 @@ def _nearest_of_fewest_broken(
     bounds: Mapping[str, Sequence[int | None]],
     combinations: int,
 ) -> dict[str, int]:
-    """Return the nearest sizes that break fewest guards, of about so many combinations of those with these names."""
+    """Return the nearest sizes that break the fewest guards; `combinations` bounds the tried sizes of these names."""
     changed = sorted(names)
     most = int(combinations ** (1 / len(changed)) + 1e-9) if changed else 1
     choices = [_nearby_sizes(sizes[name], bounds.get(name, (1, None)), most) for name in changed]

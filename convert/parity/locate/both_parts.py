@@ -55,9 +55,7 @@ class _Side:
         self.values = {**{str(v.name): v for v in model.graph.inputs}, **made}
 
     def departing_values(self, agreed: set[str]) -> Iterator[str]:
-        """Yield the floating values, in order, without a counterpart on the other side, if no later value has one
-        either.
-        """
+        """Yield, in order, the floating values without a counterpart that no value with a counterpart depends on."""
         for step in departing_steps(self.trace, agreed):
             yield from (n for n in step.outputs if n in self.arrays and self.trace.values[n].floating)
 

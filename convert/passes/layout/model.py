@@ -73,7 +73,7 @@ def moved_axes(axes: Iterable[int], perm: Sequence[int]) -> list[int]:
 def side_without_axes(full: int, axes: Sequence[int], move: Move) -> Side | None:
     """Return the layout of a moved tensor of rank `full` after `axes` are removed from it.
 
-    Returns None if the result is neither as is nor moved.
+    Returns None if the result has neither of the two layouts.
     """
     order = [a for a in move(full) if a not in axes]
     kept = sorted(order)

@@ -123,8 +123,8 @@ class SequencePacking:
         return g.facts(g.Reshape(moved, g.dims(x)), shape=g.shape(x))
 
     def unpack(self, g: Graph, y: ir.Value, *, zeros: bool) -> ir.Value:
-        """Return the last step taken at each time, zeros before the first one; with `zeros`, also zeros where
-        masked.
+        """Return the last unmasked step at each time, zeros before the first one; with `zeros`, masked steps are zeros
+        too.
         """
         seen = g.Gather(_flatten_to_rows(g, y), self.back, axis=0)
         shown = g.Unsqueeze(self.here if zeros else self.begun, [2])

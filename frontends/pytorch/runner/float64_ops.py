@@ -67,7 +67,7 @@ def _dequantize_steps(q: torch.Tensor, scale: Any, zero: Any, axis: int | None =
 
 
 def dequantize_content(x: Any) -> Any:
-    """Return the float64 numbers that a quantized tensor stands for; anything else is returned as it is."""
+    """Return the float64 numbers that a quantized tensor represents; other arguments are returned unchanged."""
     if isinstance(x, (list, tuple)):
         return [dequantize_content(t) for t in x]
     if not isinstance(x, torch.Tensor) or not x.is_quantized:

@@ -25,7 +25,7 @@ class RaggedTensor:
 
 
 def ragged_row(g: Graph, rows: RaggedTensor, index: ir.Value) -> RaggedTensor:
-    """Return row `index`: what lies between its start and its end on each level, with splits counted from its first
+    """Return row `index`: on each level the part between its start and its end, with splits relative to its first
     value.
     """
     first = g.Reshape(int64(g, index), [1])

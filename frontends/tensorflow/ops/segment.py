@@ -142,7 +142,7 @@ def ragged_bincount(
 def _bin_counts(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Value, *, binary: bool) -> ir.Value:
     """Return how often each of 0 … size - 1 occurs along the last dim, weighted if there are weights.
 
-    binary: 1 if it occurs, else 0, whatever the weights, as in TensorFlow's kernel.
+    binary: return 1 for numbers that occur, else 0; weights are ignored, as in TensorFlow's kernel.
     """
     if weights.shape is None or None in g.shape(weights):
         raise Unsupported("weights that may be empty, which means none")

@@ -195,7 +195,7 @@ def test_a_signal_while_the_program_is_imported(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_signal_before_anybody_watches(tmp_path: Path, name: str) -> None:
-    """At that moment the folder for temporary files exists already, and its supervisor does not."""
+    """The signal arrives when the folder for temporary files exists already, but the supervisor does not."""
     forked = f"real = os.fork\nos.fork = lambda: (os.kill(os.getpid(), signal.SIG{name}), real())[1]\nmain()"
     program = PROGRAM.format(body=READY, words=("inspect", "m")).replace("main()", forked)
     (tmp_path / "tmp").mkdir()
@@ -322,8 +322,8 @@ def test_what_reads_no_model_needs_no_second_process(tmp_path: Path, words: Sequ
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_signal_while_the_interpreter_ends(tmp_path: Path, name: str) -> None:
-    """By then the interpreter would have restored the default handlers: all is done, and nobody gets another
-    message.
+    """At that time the interpreter would have restored the default handlers. The work is done, and no other message is
+    printed.
     """
     late = f"""
 import os, signal, sys

@@ -27,7 +27,7 @@ pytestmark = [
 class Row(NamedTuple):
     """A shell line in which $C is the command, its exit code, and the conditions under which it starts.
 
-    variables: of the environment; None removes one; {here} is the folder. told: text that stderr must contain.
+    variables: environment variables; None removes one; {here} is the folder. told: text that stderr must contain.
     """
 
     line: str

@@ -119,7 +119,9 @@ def deciding(*operators: str) -> ir.Model:
 def test_what_is_decided_by_less_than_the_noise_may_be_either(
     operators: tuple[str, ...], near: float, far: float
 ) -> None:
-    """Three times the number lies at the edge, or next to it: the other decision is noise, or a defect."""
+    """Three times the number lies at the threshold, or next to it: another decision of the target is noise, or a
+    defect.
+    """
     for number, status in ((near, PASS), (far, FAIL)):
         x = np.array([0.1, number, 0.9], np.float32)
         exact = 3 * x.astype(np.float64)

@@ -93,7 +93,7 @@ def test_weights_of_other_names_are_paired_by_their_own_size() -> None:
     ("shape", "turned"), [((6, 6), True), ((3, 12), False), ((6, 1, 6), False), ((3, 3, 4), False)]
 )
 def test_only_squares_are_turned_round(shape: tuple[int, ...], turned: bool) -> None:
-    """In other shapes, each number is in its place."""
+    """Weights that are not square are compared element by element."""
     one = np.arange(36, dtype=np.float32)
     other = np.ravel(one.reshape(shape[::-1]).T)
     apart = _apart(one, other, shape, shape)
@@ -148,7 +148,7 @@ def test_weights_without_a_counterpart_are_counted() -> None:
     assert found == (
         "weights differ: 1 of 2 tensors (v), 1 without a counterpart in two, which may have folded or rearranged them"
     )
-    # Two of one size on the left and one on the right: which is meant is unknown.
+    # The left has two weights of that size and the right has one, so the pair is unknown.
     found = described(holding(a=W, b=2 * W), holding(c=3 * W))
     assert found.startswith("weights differ: 2 of 2 tensors (a, b), 2 without a counterpart in two")
 

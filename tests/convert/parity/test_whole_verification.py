@@ -108,7 +108,7 @@ def test_a_target_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch) -> No
     assert (verdict.status, verdict.guilty) == (FAIL, "backend")
     assert verdict.reason == "the target does not run: no such file"
     assert len(verdict.feeds) == 7
-    with pytest.raises(BadInput, match="no such file"):  # nobody here is at fault, because nobody here made it
+    with pytest.raises(BadInput, match="no such file"):  # no side is at fault, because convert did not make the target
         sides(monkeypatch, target=Side(float32=raises(BadInput("no such file"))), theirs=True)
 
 

@@ -66,7 +66,9 @@ def test_runs_are_forked_and_nothing_is_left(before: str, tmp_path: Path) -> Non
     assert (other == "") if before else (other not in ("", same))  # this one has other variables
     assert found["forked"] == [True, True, not before]
     assert len(found["outputs"]) == 3
-    assert not [place for place in found["open"] if place.endswith("/held")]  # nor a run, which is in a sandbox
+    assert not [
+        place for place in found["open"] if place.endswith("/held")
+    ]  # a run does not see it either, because it is in a sandbox
     np.testing.assert_allclose(found["outputs"], _expected(), rtol=1e-5)
     assert len(found["children"]) == (1 if before else 2)
     until = time.monotonic() + 10  # the kernel ends them after their parent has ended; on a busy machine not at once

@@ -83,7 +83,7 @@ def test_both_sides_of_a_verification_have_them(rules: Path, tmp_path: Path) -> 
 
 
 def test_a_file_of_code_is_a_module_of_its_stem(tmp_path: Path) -> None:
-    """A module beside it is found as well, and a file that has changed is run again."""
+    """A module next to a file of rules is found too, and a changed file is run again."""
     (tmp_path / "beside_own_nets.py").write_text("WIDTH = 3\n")
     file = tmp_path / "own_nets.py"
     file.write_text("from beside_own_nets import WIDTH\nclass Net: pass\n")

@@ -57,8 +57,8 @@ def test_eigenvectors_of_a_symmetric_matrix() -> None:
 
 
 def test_truncated_normal_numbers_have_their_distribution() -> None:
-    """Compared with the quantiles of a hundred thousand numbers, whose error is at most about 0.006; no number lies
-    outside.
+    """The numbers are compared with quantiles of 100,000 numbers, whose error is at most about 0.006, and with the
+    bounds.
     """
     numbers = lambda x: {"y": tf.random.truncated_normal([100_000]) + x}  # noqa: E731
     got, _ = _both(numbers, opset=20, x=np.zeros(1, np.float32))  # onnxruntime has no generator of opset 22

@@ -20,7 +20,7 @@ SQUARE = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Elu
           "Sinh", "Softsign", "Tan", "ThresholdedRelu", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool",
           "LpNormalization", "Det",
 )  # fmt: skip
-"""Operators of one tensor, which has two dims of one length at its end."""
+"""Operators on one tensor whose last two dims have the same length."""
 
 
 def rounded(*shape: int) -> np.ndarray:

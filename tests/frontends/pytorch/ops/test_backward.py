@@ -50,7 +50,7 @@ def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
 
 @pytest.mark.parametrize("row", params(row for row in ROWS if row.operator == "convolution_backward"))
 def test_convolution_agrees_at_other_sizes_than_the_example(row: Case) -> None:
-    """The input has one more element in each dim, which is beyond the last window or adds one."""
+    """The input has one more element in each dim. It lies outside the last window, or adds a window."""
     _, x, weight, *settings = row.inputs
     _, strides, pads, dilations, turned, *_ = settings
     longer = resized(x, 1, 2)
