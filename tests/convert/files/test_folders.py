@@ -49,7 +49,7 @@ def test_a_folder_of_a_thousand_floors_is_no_model(deep: Path) -> None:
         check_replaceable(deep, list(plugin.formats().values()))
     (task,) = plan_tasks([str(deep)], ["onnx"], deep.parent / "out", {}, 60.0, None)
     assert dependency_files(task) == []  # the task itself reports the error, and no other task is affected
-    assert time.process_time() - began < 5  # it takes about 0.1
+    assert time.process_time() - began < 5  # it takes about 0.1 s
 
 
 def test_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def ctc_loss_numbered(
     reduction: int = 1,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """torch.ctc_loss, which numbers its reductions."""
+    """Replace torch.ctc_loss, whose reductions are numbers."""
     name = ("none", "mean", "sum")[reduction]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)
 

@@ -321,7 +321,7 @@ def test_what_has_no_way_of_refusing_says_so(tmp_path: Path) -> None:
 
 
 def test_errors_and_notes_say_what_to_feed() -> None:
-    """Errors name the multiple that a size must be, even if a split counts pieces, not a negative size of Split."""
+    """Errors name the multiple that a size must be, even for chunk, instead of a negative size of Split."""
     report = Report("test")
     model = read(Called(lambda x: x.chunk(2)[0] * 2), "x:float32[batch,3]", report=report, single_size_branch=True)
     with pytest.raises(Exception, match=r"only_if_.*batch"):
