@@ -623,7 +623,7 @@ def _judge(request: _Request, written: Path, graph: ir.Model, method: VerifyMeth
     from convert.outcome.verdict import FAIL, PASS
     from convert.parity.verify import verify as run_verify
 
-    source, target, options = request.source, Source(request.form.kind, written, own=True), request.options
+    source, target, options = request.source, Source(request.form.kind, written, written_here=True), request.options
     if options.calibrate:
         method = _calibrated_method(method, graph, options)
     if IO_DTYPE.of(options) != IO_DTYPE.default:

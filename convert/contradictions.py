@@ -21,7 +21,7 @@ def _changed_file(source: Source) -> Path | None:
     files = itertools.islice(path.rglob("*"), limits.FOLDER_ENTRIES) if path.is_dir() else (path, *weight_files(path))
     for file in files:
         with suppress(OSError):
-            if file.is_file() and file.stat().st_ctime_ns > source.since:
+            if file.is_file() and file.stat().st_ctime_ns > source.opened_ns:
                 return file
     return None
 
@@ -39,7 +39,7 @@ def blame_file(source: Source, find: Callable[[], str] | None = None) -> Iterato
         yield
     except Exception as error:
         problem = as_convert_error(error)
-        if source.path is None or source.own or not is_defect(problem):
+        if source.path is None or source.written_here or not is_defect(problem):
             raise
         if changed := _changed_file(source):
             raise BadInput(

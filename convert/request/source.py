@@ -40,9 +40,9 @@ class Source:
     kind: str
     path: Path | None = None
     model: Any = None
-    own: bool = False
+    written_here: bool = False
     """Whether this run wrote the artefact at the path from data, so that any code in it is ours."""
-    since: int = field(default_factory=time.time_ns, compare=False, repr=False)
+    opened_ns: int = field(default_factory=time.time_ns, compare=False, repr=False)
     """Time in ns at which reading began; files with a later time have changed since."""
 
     def __post_init__(self) -> None:

@@ -153,7 +153,7 @@ def outcome(name: str, text: str, which: int = 0, inputs: bool = False) -> tuple
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "example.mlir"
             path.write_bytes(example.module)
-            model = frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+            model = frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
             if any(str(e.dtype).startswith(("bfloat16", "float8")) for e in example.expected):
                 found = list(run_here(model, example.feeds).values())  # onnxruntime returns no arrays of this dtype
             else:

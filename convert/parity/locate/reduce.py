@@ -142,7 +142,7 @@ def verdict_on_conversion(
         graph = read_model(source, options, Report("reduce"))
         plugin.backend_for(form).write(graph.clone(), target, form, options, Report("reduce"))
         method = VerifyMethod(arrays=dict(arrays), limits=limits)
-        return judge(source, Source(described.kind, target, own=True), graph, options, method)
+        return judge(source, Source(described.kind, target, written_here=True), graph, options, method)
 
 
 def _reduced_conversion(failure: Failure, graph: ir.Model, judge: Judge) -> _Found | None:

@@ -28,7 +28,7 @@ def module_bytes(source: Source, confined: bool) -> bytes:
     """Return the module in a file; MLIR has parsed it in another process, unless `confined`. Raises `BadInput`."""
     data = read_bytes(source.file)
     module = artefact_in(data, source.label) if source.kind == "jax-export" else data
-    if not (source.own or confined):
+    if not (source.written_here or confined):
         parse_check.check(source.file, source.kind)
     return module
 

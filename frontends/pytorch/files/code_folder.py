@@ -22,7 +22,7 @@ def load_code(source: Source, trust: bool) -> torch.nn.Module:
     fails.
     """
     folder = source.file
-    if not source.own and not trust:
+    if not source.written_here and not trust:
         raise UnsafeInput(
             f"{folder} is code: model.py would have to be executed", hint="if you trust it, give --trust (trust=True)"
         )

@@ -80,7 +80,7 @@ def _matmul_by_weight(g: Graph, x: ir.Value, w: ir.Value, a: str, b: str, out: s
 
 
 def _batch_matmul(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) -> ir.Value | None:
-    """Return a batched product if rows, columns and sums have one letter each, besides common batch letters; else None."""
+    """Return a batched product if rows, columns and sums have one letter each, besides batch letters; else None."""
     if any(v.shape is None or len(v.shape) != len(t) for v, t in ((x, a), (y, b))):
         return None
     batch = [c for c in out if c in a and c in b]

@@ -54,7 +54,7 @@ def test_files_are_told_by_their_content(tmp_path: Path) -> None:
 
 def test_every_kind_of_file_gives_one_graph(tmp_path: Path) -> None:
     for path in files(tmp_path).values():
-        model = frontend.read(Source(sniff(path), path, own=True), Options(), Report("convert"))
+        model = frontend.read(Source(sniff(path), path, written_here=True), Options(), Report("convert"))
         assert [n.op_type for n in model.graph] == ["MatMul", "Erf"], path
         assert [str(v.shape) for v in model.graph.inputs] == ["[batch,4]"]
 
@@ -96,7 +96,7 @@ def test_functions_that_call_the_next_twice(tmp_path: Path, monkeypatch: pytest.
     path.write_text("module {\n" + "\n".join([main, *lines, last]) + "\n}")
     monkeypatch.setattr(limits, "STABLEHLO_OPERATORS", 10_000)
     with pytest.raises(ResourceLimit, match="expand to more than"):
-        frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+        frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
 
 
 def test_functions_that_call_themselves(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_functions_that_call_themselves(tmp_path: Path) -> None:
         "return %0 : tensor<f32> }"
     )
     with pytest.raises(ResourceLimit, match="call one another"):
-        frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+        frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
 
 
 def doubled(first: str, line: str) -> str:
@@ -137,7 +137,7 @@ def test_parts_that_hold_one_another_twice_are_walked_in_bounded_time(name: str,
     assert sniff(path) == "stablehlo"
     began = time.process_time()
     with contextlib.nullcontext() if kind is None else pytest.raises(kind, match=word):
-        frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+        frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
     assert time.process_time() - began < 15  # and not until --timeout
 
 
@@ -145,7 +145,7 @@ def test_a_main_that_is_only_declared(tmp_path: Path) -> None:
     path = tmp_path / "declared.mlir"
     path.write_text("func.func private @main(tensor<f32>) -> tensor<f32>")
     with pytest.raises(BadInput, match="no body"):
-        frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+        frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
 
 
 def test_a_function_without_shapes_is_asked_for_them() -> None:
@@ -160,7 +160,7 @@ def test_a_callback_is_refused(tmp_path: Path) -> None:
         "@xla_ffi_python_cpu_callback(%x) : (tensor<3xf32>) -> tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}"
     )
     with pytest.raises(Unsupported, match="runs code of the program"):
-        frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+        frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
 
 
 def test_runs_in_float64_have_its_digits() -> None:

@@ -156,7 +156,7 @@ QUICK = ("chlo.erf", "if")
 def test_modules(case: ModuleRow, tmp_path: Path) -> None:
     path = tmp_path / "module.mlir"
     path.write_text(case.text)
-    source = Source("stablehlo", path, own=True)
+    source = Source("stablehlo", path, written_here=True)
     model = frontend.read(source, Options(), Report("convert"))
     feeds = dict(zip([v.name for v in model.graph.inputs], case.feeds, strict=True))
     (expected,) = runner.run(source, [feeds], precision="float32", options=Options())
@@ -170,7 +170,7 @@ def test_unsigned_quantization(zero: int, tmp_path: Path) -> None:
     """StableHLO's own lowering, by which the runner computes, converts to signed bytes; the specification has this."""
     path = tmp_path / "module.mlir"
     path.write_text(rounded("unsigned", f"u8:f32, 0.01:{zero}", X).text)
-    source = Source("stablehlo", path, own=True)
+    source = Source("stablehlo", path, written_here=True)
     model = frontend.read(source, Options(), Report("convert"))
     (found,) = run_graph(model, {model.graph.inputs[0].name: X}, tmp_path).values()
     scale = np.float32(0.01)
@@ -186,7 +186,7 @@ def test_a_module_with_open_sizes(tmp_path: Path) -> None:
         "func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {\n"
         "%0 = stablehlo.tanh %x : tensor<?x4xf32>\nreturn %0 : tensor<?x4xf32>\n}"
     )
-    source = Source("stablehlo", path, own=True)
+    source = Source("stablehlo", path, written_here=True)
     model = frontend.read(source, Options(), Report("convert"))
     assert str(model.graph.outputs[0].shape) == "[batch,4]"
     (found,) = runner.run(source, [{"arg0": X}], precision="float64", options=Options())

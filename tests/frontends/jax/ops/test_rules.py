@@ -53,7 +53,7 @@ def test_everything_that_has_no_rule_is_listed_at_once(tmp_path: Path) -> None:
         "return %2 : tensor<ui32>\n}"
     )
     with pytest.raises(Unsupported) as caught:
-        frontend.read(Source("stablehlo", path, own=True), Options(), Report("convert"))
+        frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
     operators = {problem.at.operator for problem in caught.value.problems}
     assert operators == {"stablehlo.replica_id", "stablehlo.partition_id"}
 
