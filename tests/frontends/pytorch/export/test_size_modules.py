@@ -60,7 +60,7 @@ OUTCOMES = {
         "after a squeeze",  # a fact from an operator, not a decision
     ), GUARDED),
     **dict.fromkeys((
-        "odd, by a bit", "as a number", "root", "root as a factor", "logarithm", "rows", "list of a length",
+        "odd, by a bit", "root", "root as a factor", "logarithm", "rows", "list of a length",
         "a key of a dictionary", "a set", "the greatest divisor", "counted columns",
     ), REFUSED),
 }  # fmt: skip
