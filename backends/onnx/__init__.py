@@ -54,7 +54,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .writer import write_model
 
     opset, dtype, quantize = OPSET.of(options), DTYPE.of(options), QUANTIZE.of(options)
-    rename_ends(model, FORMATS[format].names, report)
+    rename_io(model, FORMATS[format].names, report)
     if RUNTIME.of(options):
         from .genai import add_genai_config
 

@@ -49,7 +49,7 @@ from .files.hugging_face import (
     specs_of,
 )
 from .files.hugging_face_cache import is_cache_parameter
-from .files.hugging_face_towers import note_single_picture, tower_names
+from .files.hugging_face_towers import note_single_image, tower_names
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
 from .inputs.examples import Call, candidate_calls, lengthened_call, long_call

@@ -82,7 +82,7 @@ def _values(file: LiteFile, samples: Samples, numbers: list[int]) -> Iterator[tu
         experimental_preserve_all_tensors=True,
         experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
-    inputs, _ = file.end_names(0)
+    inputs, _ = file.io_names(0)
     for sample in samples():
         for name, number in inputs.items():
             interpreter.resize_tensor_input(number, sample[name].shape)

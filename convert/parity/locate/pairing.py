@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import location_of
-from convert.graph.names import restore_ends
+from convert.graph.names import restore_io_names
 from convert.model_reading import read_model
 from convert.outcome.report import Report
 from convert.parity.pairing.counterparts import Counterparts
@@ -38,7 +38,7 @@ def read_back(target: Source, options: Options, ends: Counterparts | Names) -> i
     ends: the target's names of them.
     """
     graph = read_model(target, options, Report("locate"))
-    restore_ends(graph, ends.inputs, ends.outputs)
+    restore_io_names(graph, ends.inputs, ends.outputs)
     return graph
 
 

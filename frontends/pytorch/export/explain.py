@@ -67,7 +67,12 @@ def _inputs_hint(module: nn.Module, call: Call) -> str:
     unknown = [name for name in call if name not in names]
     if unknown and names:
         return names_hint(unknown[0], names)
-    dims = [wish.name for example in call.values() for wish in example.wishes.values() if wish.name]
+    dims = [
+        dynamic_dim.name
+        for example in call.values()
+        for dynamic_dim in example.dynamic_dims.values()
+        if dynamic_dim.name
+    ]
     same = "; dims with the same name have the same size, a sum is written as in mask:int64[batch,past+new]"
     return "describe inputs that forward takes: --input NAME:DTYPE[DIMS]" + same * (len(dims) > len(set(dims)))
 

@@ -193,7 +193,9 @@ class _Trial:
         for sizes in () if self.done.of_some_data else (self._small_sizes(), self._small_sizes(2), self.sizes):
             shapes = {place: sizes[s] for s, found in places_of_symbols(self.done).items() for place in found}
             named = {str(s): n for s, n in sizes.items()}
-            if not holds_for(self.done, shapes) or broken_guards([printed(b.taken_way) for b in self.branches], named):
+            if not holds_for(self.done, shapes) or broken_guards(
+                [printed(b.path_condition) for b in self.branches], named
+            ):
                 continue
             program = self.explicit.callable
             if self._agree(sizes) is False and self._run(sizes, program, _ROUGHLY) is False:

@@ -25,7 +25,7 @@ from convert.request.source import Source
 
 from .checkpoint import is_average, places_note, tensors_of
 from .hugging_face_tasks import PART
-from .weight_names import USUAL, Match, match_names, needed_names, rename_weights, shortened_names
+from .weight_names import WRAPPER_PREFIXES, Match, match_names, needed_names, rename_weights, shortened_names
 
 
 def build_with_factory(

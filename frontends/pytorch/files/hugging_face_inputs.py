@@ -18,7 +18,7 @@ from convert.request.options import DimSpec, InputSpec, Options
 from ..torch_internals import FakeTensorMode, own_buffers
 from .hugging_face_cache import PAST, cache_specs, is_cache_parameter
 from .hugging_face_tasks import TASK, generates_with_cache
-from .hugging_face_timm import timm_picture_size
+from .hugging_face_timm import timm_image_size
 
 # Dim names as optimum's exporters write them. transformers.js creates an empty cache from them: `batch_size` is the
 # batch, and every other name in the shape of `past_key_values.*` is 0.
@@ -243,7 +243,7 @@ def encoder_specs(model: Any) -> list[InputSpec]:
 def _image_spec(config: Any) -> InputSpec:
     size = _first_in_parts(config, "image_size", 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
-    sizes = timm_picture_size(config) or (_first_in_parts(config, "num_channels", 3), height, width)
+    sizes = timm_image_size(config) or (_first_in_parts(config, "num_channels", 3), height, width)
     return InputSpec("pixel_values", "float32", (BATCH, *map(DimSpec, sizes)))
 
 

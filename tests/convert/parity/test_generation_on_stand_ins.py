@@ -88,7 +88,7 @@ def decoder(
     return g.model()
 
 
-HOW = Generation(32, "input_ids", "logits", (CachePart("past_key_values.0.key", "present.0.key", (3, 0, 4)),),
+GENERATION = Generation(32, "input_ids", "logits", (CachePart("past_key_values.0.key", "present.0.key", (3, 0, 4)),),
                  "attention_mask", "position_ids")  # fmt: skip
 
 
