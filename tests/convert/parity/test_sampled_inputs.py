@@ -52,7 +52,7 @@ def test_pickled_content_is_refused(form: str, tmp_path: Path) -> None:
         np.save(path / "a.npy", array, allow_pickle=True)
     else:
         np.savez(path := tmp_path / "in.npz", a=array)
-    with pytest.raises(BadInput, match="holds no readable inputs"):
+    with pytest.raises(BadInput, match="contains no readable inputs"):
         load_inputs(path)
 
 
@@ -86,7 +86,7 @@ def test_what_is_no_archive_of_arrays_is_refused(content: bytes | None, tmp_path
     path = tmp_path / "x.npz"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(BadInput, match="holds no readable inputs"):
+    with pytest.raises(BadInput, match="contains no readable inputs"):
         load_inputs(path)
 
 
