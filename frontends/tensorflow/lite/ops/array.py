@@ -163,14 +163,20 @@ def dynamic_update_slice(g: Graph, x: ir.Value, update: ir.Value, start: ir.Valu
     """Return `x` with `update` written at `start`, which is clamped so that it fits
     (kernels/dynamic_update_slice.cc).
     """
-    dims = g.shape(update)
-    if not all(isinstance(d, int) for d in dims):
-        raise Unsupported("an update whose shape depends on data")
-    sizes = np.array(dims, np.int64)
-    if not len(dims):
-        return update
-    first = g.Max(g.Min(int64(g, start), g.Sub(g.dims(x), sizes)), np.zeros(len(dims), np.int64))
-    places = np.indices(sizes.tolist()).astype(np.int64)
-    index = g.Add(np.moveaxis(places, 0, -1), first)
-    y = g.ScatterND(x, index, update)
-    return y if x.shape is None else g.facts(y, shape=g.shape(x))
+    rank = len(g.shape(update))
+    sizes = g.dims(update)
+    first = g.Max(g.Min(int64(g, start), g.Sub(g.dims(x), sizes)), np.zeros(rank, np.int64))
+    end = g.Add(first, sizes)
+    axes = [a for a, (n, m) in enumerate(zip(g.shape(x), g.shape(update), strict=True)) if n is None or n != m]
+
+    def written(x: ir.Value, axes: Sequence[int]) -> ir.Value:
+        """Return the slices before the update, the update within the slice at its place, and the slices after it."""
+        if not axes:
+            return update
+        axis = axes[0]
+        begin, stop = (g.Slice(edges, [axis], [axis + 1], [0]) for edges in (first, end))
+        inside = written(g.Slice(x, begin, stop, [axis]), axes[1:])
+        parts = [g.Slice(x, [0], begin, [axis]), inside, g.Slice(x, stop, [2**62], [axis])]
+        return g.facts(g.Concat(*parts, axis=axis), shape=g.shape(x))
+
+    return written(x, axes)

@@ -30,6 +30,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 Interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is the oracle").Interpreter
 import keras  # noqa: E402  (after the choice of its backend)
+from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice  # noqa: E402
 
 from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade, opened, packed, schema  # noqa: E402
 
@@ -161,6 +162,23 @@ def test_selu_is_one_operator_again(tmp_path: Path) -> None:
     concrete = tf.function(tf.nn.selu, input_signature=specs, autograph=False).get_concrete_function()
     (tmp_path / "m.tflite").write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
     assert [n.op_type for n in read(tmp_path / "m.tflite").graph] == ["Selu"]
+
+
+def test_updates_of_unknown_sizes(tmp_path: Path) -> None:
+    """Loops of unknown length write their rows in this way, with a batch of unknown size."""
+    specs = [tf.TensorSpec([None, None, 3]), tf.TensorSpec([1, None, 2]), tf.TensorSpec([3], tf.int32)]
+    concrete = tf.function(
+        dynamic_update_slice,
+        input_signature=[tf.TensorSpec(s.shape, s.dtype, n) for s, n in zip(specs, ("x", "row", "at"), strict=True)],
+        autograph=False,
+    ).get_concrete_function()
+    (tmp_path / "m.tflite").write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
+    model = read(tmp_path / "m.tflite")
+    for steps, batch, wide, place in ((4, 3, 3, 1), (1, 2, 2, 0), (5, 4, 2, 9), (3, 1, 1, -2)):
+        feed = {"x": f32(steps, batch, 3), "row": f32(1, wide, 2) + 9, "at": np.int32([place, 1, place])}
+        (expected,) = as_deployed(tmp_path / "m.tflite", feed).values()
+        (got,) = run(model, feed).values()
+        np.testing.assert_array_equal(got, expected)
 
 
 # -- signatures ---------------------------------------------------------------------------------------------------
