@@ -153,7 +153,7 @@ def _plan_of_join(node: ir.Node, taken: _Range, at: ir.Node) -> _Make | None:
             if ends == (0, end - start):
                 return lambda w, part=part: part  # type: ignore[misc]
             return lambda w, part=part, ends=ends: w.node("Slice", part, *(w.numbers(n) for n in (*ends, axis)))  # type: ignore[misc]
-    if taken.start in starts and taken.end in starts and taken.end - taken.start < starts[-1]:
+    if taken.start in starts and taken.end in starts and 0 < taken.end - taken.start < starts[-1]:
         whole = parts[starts.index(taken.start) : starts.index(taken.end)]
         return lambda w: w.node("Concat", *whole, axis=axis)
     return None

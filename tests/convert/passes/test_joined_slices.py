@@ -61,6 +61,7 @@ def test_parts_are_read_without_the_join(name: str) -> None:
 OTHERS = {
     "across a border": ("y = Slice (ab, two, five, one)", "float[1, 3, 6] y"),
     "everything": ("y = Slice (ab, zero, seven, one)", "float[1, 7, 6] y"),
+    "nothing": ("y = Slice (ab, four, four, one)", "float[1, 0, 6] y"),
     "another axis": ("y = Slice (ab, zero, four, two)", "float[1, 7, 4] y"),
     "no join": ("y = Slice (a, zero, two, one)", "float[1, 2, 6] y"),
 }
