@@ -15,7 +15,7 @@ import torch
 from convert.errors import Unsupported
 from convert.request.options import DimSpec, InputSpec, Options
 
-from ..torch_internals import FakeTensorMode, own_buffers
+from ..torch_internals import FakeTensorMode
 from .hugging_face_cache import PAST, cache_specs, is_cache_parameter
 from .hugging_face_tasks import TASK, generates_with_cache
 from .hugging_face_timm import timm_image_size
@@ -189,10 +189,13 @@ def example_values(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict
 def fake_run(model: Any) -> Iterator[None]:
     """Run forward on fake tensors inside the context, without gradients, to learn shapes.
 
-    What forward stores on its modules is removed afterwards: LongRoPE keeps the frequencies of the first run. PyTorch
-    does not log tracebacks of operators that reject a shape.
+    What forward stores on its modules is removed afterwards: LongRoPE keeps the frequencies of the first run, and
+    transformers installs hooks that collect hidden states, with a flag. PyTorch does not log tracebacks of operators
+    that reject a shape.
     """
-    before = [(vars(part), dict(vars(part)), own_buffers(part), dict(own_buffers(part))) for part in model.modules()]
+    tables = [vars(part) for part in model.modules()]
+    tables += [table for part in tables for table in part.values() if isinstance(table, dict)]  # buffers, hooks, …
+    before = [(table, dict(table)) for table in tables]
     logger = logging.getLogger(FakeTensorMode.__module__)
     silent, logger.disabled = logger.disabled, True
     try:
@@ -200,7 +203,7 @@ def fake_run(model: Any) -> Iterator[None]:
             yield
     finally:
         logger.disabled = silent
-        for now, old in (pair for row in before for pair in (row[:2], row[2:])):
+        for now, old in before:
             now.clear()
             now.update(old)
 
