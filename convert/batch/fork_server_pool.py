@@ -86,8 +86,8 @@ def _source_kinds(task: Task) -> list[str]:
 def warm_pool(tasks: Sequence[Task]) -> Iterator[tuple[WarmPool, subprocess.Popen[bytes] | None]]:
     """Context manager: start the warm processes of a plan, and yield the pool and its first process, to be followed."""
     with scratch_folder() as folder:
-        warm = WarmPool(str(folder / "fork_address"), tasks)
-        with _server_process(folder / "fork_address", warm.stages) as process:
+        warm = WarmPool(str(folder / "forks"), tasks)
+        with _server_process(folder / "forks", warm.stages) as process:
             yield warm, process
 
 
@@ -99,10 +99,10 @@ def fork_server_socket(kinds: Iterable[str], formats: Iterable[str]) -> Iterator
     """
     with (
         scratch_folder() as folder,
-        _server_process(folder / "fork_address", [(tuple(kinds), tuple(formats))]) as process,
+        _server_process(folder / "forks", [(tuple(kinds), tuple(formats))]) as process,
     ):
         assert process.stdout is not None
-        yield str(folder / "fork_address.0") if process.stdout.readline() == b"ready\n" else ""
+        yield str(folder / "forks.0") if process.stdout.readline() == b"ready\n" else ""
 
 
 @contextmanager
