@@ -33,18 +33,27 @@ def _computes_sizes(row: Case) -> bool:
 
 
 TAKEN = [row for row in ROWS if not _computes_sizes(row)]
+STATIC = ("CenterCropPad", "MaxUnpool", "TensorScatter")
+"""Operators that Keras does not take for every batch size: sizes of images, or the number of indices, are computed."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [False, True])
 def test_rows(batch: bool, tmp_path: Path) -> None:
-    """batch: the first dim of each input is unknown; a CenterCropPad is then refused, because it would compute a
-    size.
-    """
-    rows = [row for row in TAKEN if not (batch and row.operator == "CenterCropPad")]
+    """batch: the first dim of each input is unknown."""
+    rows = [row for row in TAKEN if not (batch and row.operator in STATIC)]
     assert {row.operator for row in rows} >= {"Col2Im", "DFT", "GridSample", "RotaryEmbedding", "STFT"}
     for row, got in zip(rows, run_together(rows, tmp_path, batch=batch), strict=True):
         assert_same(got, expected(row))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "row", params([row for row in TAKEN if row.operator in STATIC[1:] and all(x is not None for x in row.inputs)])
+)
+def test_an_unknown_number_of_indices_is_refused(row: Case, tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="indices of dynamic number"):
+        run_together([row], tmp_path, batch=True)
 
 
 @pytest.mark.parametrize("row", params([row for row in ROWS if _computes_sizes(row)]))
