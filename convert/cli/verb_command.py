@@ -103,10 +103,12 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
     verb = "" if command.hidden else f" {command.name}"
     more = f"`convert{verb} --help` shows the options"
     if isinstance(error, click.NoSuchOption):
-        from convert.cli.option_suggestions import suggestion_for_option
+        from convert.cli.option_suggestions import OPTION_SUGGESTIONS, suggestion_for_option
 
-        suggestion = suggestion_for_option(error.option_name, _options(error, command))
-        return UsageError(f"there is no option {error.option_name}", hint=suggestion or more)
+        option = error.option_name
+        others = "" if option in OPTION_SUGGESTIONS else _verbs_with(error, command)
+        hint = f"{others}; {more}" if others else suggestion_for_option(option, _options(error, command)) or more
+        return UsageError(f"there is no option {option}", hint=hint)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument):
         examples = getattr(command, "examples", ())
         return UsageError(
@@ -152,6 +154,19 @@ def _span(param: click.Parameter | None) -> str:
 def _options(error: click.UsageError, command: click.Command) -> set[str]:
     """Return all options of a verb, as they are typed."""
     return {word for p in command.get_params(_context(error, command)) for word in (*p.opts, *p.secondary_opts)}
+
+
+def _verbs_with(error: click.NoSuchOption, command: click.Command) -> str:
+    """Return which other commands have the option, such as "`convert batch` has it"; empty if none has."""
+    context = _context(error, command)
+    group = context.parent.command if context.parent else None
+    verbs = group.commands.values() if isinstance(group, click.Group) else ()
+    found = [
+        f"`convert{'' if verb.hidden else f' {verb.name}'}`"
+        for verb in verbs
+        if verb is not command and error.option_name in _options(error, verb)
+    ]
+    return f"{', '.join(found)} {'has' if len(found) == 1 else 'have'} it" if found else ""
 
 
 def _context(error: click.UsageError, command: click.Command) -> click.Context:
