@@ -49,7 +49,9 @@ def check_found(found: Sequence[Operator], words: Sequence[str], names: Iterable
     """Raise `UsageError` if `found` is empty, with the names nearest to `words` in the hint."""
     if found:
         return
-    known = {_plain(name): name for name in sorted(names, key=lambda name: name.startswith("_"), reverse=True)}
+    # Of names that differ in case only, the last one stays: Softmax, not softmax, SOFTMAX or _softmax.
+    ordered = sorted(names, key=lambda name: (name.startswith("_"), name.isupper(), name), reverse=True)
+    known = {_plain(name): name for name in ordered}
     near = [known[key] for word in words for key in get_close_matches(_plain(word), known, 3, 0.75)]
     hint = f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else "`convert ops --to tf` lists a whole table"
     raise UsageError(f"no operator{where} has a name like {' or '.join(words)}", hint=hint)
