@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from convert.errors import Unsupported
 
+from .export.branches import asking_frame
 from .export.captured import gives_same
 from .inputs.examples import Call, resized_call
 
@@ -45,7 +47,7 @@ def record_around_scripts(module: torch.nn.Module, record: Record) -> Any:
 def agree_at_sizes(module: torch.nn.Module, recorded: Callable[..., Any], call: Call) -> bool:
     """Return whether a record gives the module's numbers for the example and for the other sizes that forward accepts.
 
-    Python's `hash`, `is`, `type` and `str` of a size leave no trace: while a run is recorded, the size is a tensor.
+    Python's `is`, `type` and `str` of a size leave no trace: while a run is recorded, the size is a tensor.
     """
     calls = [call, *(resized_call(call, _small_sizes(call, n, step), ()) for n in _FIRST_SIZES for step in (0, 1))]
     tensors = ({name: example.tensor for name, example in each.items()} for each in calls)
@@ -119,10 +121,18 @@ def _replaced(module: torch.nn.Module, found: Mapping[str, torch.nn.Module]) -> 
 def _asking(module: torch.nn.Module) -> Iterator[dict[str, str]]:
     """Collect the numbers that Python asks for, by the name of the innermost module that is running.
 
-    torch.jit.trace warns of them, except of integers used as an index or as the end of a range.
+    torch.jit.trace warns of them, except of integers used as an index or as the end of a range, and of sizes as keys.
     """
     asked: dict[str, str] = {}
     running: list[str] = []
+
+    def ask(question: str) -> None:
+        asked.setdefault(running[-1] if running else "", question)
+
+    def hash_of(tensor: torch.Tensor) -> int:
+        if not tensor.dim() and not tensor.is_floating_point() and asking_frame() is not None:
+            ask("a size as a key of Python")
+        return id(tensor)  # as PyTorch does
 
     def shown(
         message: Warning | str,
@@ -133,7 +143,7 @@ def _asking(module: torch.nn.Module) -> Iterator[dict[str, str]]:
         line: str | None = None,
     ) -> None:
         if issubclass(category, torch.jit.TracerWarning):
-            asked.setdefault(running[-1] if running else "", f"{message} ({filename}:{lineno})")
+            ask(f"{message} ({filename}:{lineno})")
 
     def leave(*_: Any) -> None:
         running.pop()
@@ -148,7 +158,10 @@ def _asking(module: torch.nn.Module) -> Iterator[dict[str, str]]:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", torch.jit.TracerWarning)
             warnings.showwarning = shown
-            with _Indices(lambda: asked.setdefault(running[-1] if running else "", "a tensor as an index of Python")):
+            with (
+                _Indices(lambda: ask("a tensor as an index of Python")),
+                mock.patch.object(torch.Tensor, "__hash__", hash_of),
+            ):
                 yield asked
     finally:
         for handle in handles:
