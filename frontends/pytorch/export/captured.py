@@ -225,15 +225,28 @@ def _copied_arguments(module: nn.Module, tensors: dict[str, torch.Tensor]) -> tu
 
 @contextmanager
 def kept_state(module: nn.Module) -> Iterator[None]:
-    """Restore buffers and attributes that forward changes inside the context."""
-    before = {path: buffer.clone() for path, buffer in module.named_buffers()}
+    """Restore buffers and attributes that forward changes inside the context, and the parameters of a small module,
+    which functional.embedding scales in place if it has a max_norm.
+    """
+    tensors = dict(module.named_buffers()) | (dict(module.named_parameters()) if is_small(module) else {})
+    before = {path: tensor.detach().clone() for path, tensor in tensors.items()}
     try:
         with track_assignments(module):
             yield
     finally:
-        for path, buffer in module.named_buffers():
-            if path in before:
-                buffer.copy_(before[path])
+        with torch.no_grad():
+            for path, tensor in (*module.named_buffers(), *module.named_parameters()):
+                if path in before:
+                    tensor.copy_(before[path])
+
+
+_SMALL = 2**16
+"""Maximum number of parameters of a small module."""
+
+
+def is_small(module: nn.Module) -> bool:
+    """Return whether a module has so few parameters that copies and runs of it cost little beside its capture."""
+    return sum(p.numel() for p in module.parameters()) <= _SMALL
 
 
 _ROUNDINGS = 64

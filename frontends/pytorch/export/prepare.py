@@ -19,7 +19,14 @@ from convert.outcome.report import Report
 from ..common.complexes import takes_complex
 from ..common.locate import Locator
 from ..rules import is_inplace, key_of, torch_op
-from ..torch_internals import HigherOrderOperator, OpOverload, get_decompositions, is_recorded_vmap, schema_of
+from ..torch_internals import (
+    HigherOrderOperator,
+    OpOverload,
+    can_decompose,
+    get_decompositions,
+    is_recorded_vmap,
+    schema_of,
+)
 from ..torch_internals.symbols import PendingUnbackedSymbolNotFound
 from .as_strided import is_dense
 from .dims import is_fixed
@@ -262,7 +269,7 @@ def decomposes(name: str) -> bool:
     packet = getattr(torch.ops.aten, name, None)
     forms = [getattr(packet, overload) for overload in packet.overloads()] if packet is not None else []
     known = _known_decompositions()
-    return any(f in known or f in DECOMPOSITIONS or f._can_decompose() or get_decompositions([f]) for f in forms)
+    return any(f in known or f in DECOMPOSITIONS or can_decompose(f) or get_decompositions([f]) for f in forms)
 
 
 @cache

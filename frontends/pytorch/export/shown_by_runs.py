@@ -33,7 +33,7 @@ from ..common.locate import source_of
 from ..inputs.examples import example_tensor
 from ..torch_internals import OpOverload, schema_of
 from .branches import Branch
-from .captured import Capture, gives_same, holds_for, other_numbers, places_of_symbols
+from .captured import Capture, gives_same, holds_for, is_small, other_numbers, places_of_symbols
 from .dims import is_fixed
 from .prepare import with_explicit_writes
 from .size_conditions import printed
@@ -46,8 +46,6 @@ _BEYOND = 1
 """How far beyond a bound sizes are tried."""
 _ROUGHLY = 0.05
 """Difference, relative to the largest element, that no other order of the same operations makes."""
-_MOST_PARAMETERS = 2**16
-"""Maximum number of parameters of a module that is compared with its capture without a reason."""
 _MOST_TIMES, _SMALL = 4, 2**16
 """Maximum size of an input in a run, as a multiple of the example's elements, and a minimum that is always allowed."""
 
@@ -200,7 +198,7 @@ class _Trial:
         shapes = {place: sizes[s] for s, found in places_of_symbols(self.done).items() for place in found}
         if (
             self.done.of_some_data
-            or sum(p.numel() for p in self.module.parameters()) > _MOST_PARAMETERS
+            or not is_small(self.module)
             or not holds_for(self.done, shapes)
             or broken_guards([printed(b.path_condition) for b in self.branches], named)
             or self._run(sizes, self.done.callable, _ROUGHLY) is not False

@@ -232,6 +232,11 @@ def kernel_table(operator: OpOverload) -> KernelTable:
     return KernelTable(operator.py_kernels, operator._dispatch_cache)
 
 
+def can_decompose(operator: OpOverload) -> bool:
+    """Return whether PyTorch's C++ code writes an operator by others."""
+    return bool(operator._can_decompose())
+
+
 def matrix_check_effect() -> tuple[Any, str]:
     """Return the record of the effect that `_linalg_check_errors` has, and the name of the attribute that holds it."""
     return torch._library.simple_registry.singleton.find("aten::_linalg_check_errors").effect, "_effect"

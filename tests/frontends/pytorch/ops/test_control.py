@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -173,12 +174,12 @@ class Decides(nn.Module):
 
 
 def test_a_size_that_forward_ties_down_is_named() -> None:
-    class Float(nn.Module):
+    class Length(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * next(map(float, x.shape[1:]))  # TorchScript does not compile this
+            return x * math.hypot(x.shape[1], 0)  # TorchScript does not compile this
 
     with pytest.raises(Unsupported, match=r"only one size.*length of x, at test_control.py:\d+") as error:
-        read(Float(), "x:float32[batch,length]")
+        read(Length(), "x:float32[batch,length]")
     assert "--input" in error.value.hint
 
 
