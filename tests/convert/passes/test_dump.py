@@ -32,7 +32,8 @@ def names(folder: Path) -> list[str]:
         (
             "onnx",
             "read clean assign_channels_first fold_batch_norms clean exact_probabilities write_inferred_shapes"
-            " full_resize full_pads columns_for_vectors cast_for_kernels gather_rows_of_strings write_kernel_shapes"
+            " full_resize full_pads columns_for_vectors cast_for_kernels cast_bfloat16_islands gather_rows_of_strings"
+            " write_kernel_shapes"
             " to_opset join_chained_scales keep_counted_places hoist_weights drop_unused_weights",
         ),
         (
