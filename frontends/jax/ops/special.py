@@ -83,8 +83,11 @@ def approximate_top_k(g, x, places, start, first_place, *, reduction_dim, top_k,
 
 
 @stablehlo_op("chlo.top_k")
-def top_k(g, x, *, k, results, largest=True, sorted=True):
-    """Return the k largest elements and their indices; among equal elements, the first comes first, as in ONNX."""
+def top_k(g, x, *, k, results, largest=True, sorted=True, is_stable=True):
+    """Return the k largest elements and their indices.
+
+    Among equal elements the first comes first, as in ONNX. So `is_stable`, which JAX 0.12 writes, changes nothing.
+    """
     key = sortable(g, x)
     values, places = g.TopK(key, [k], axis=-1, largest=int(largest), sorted=1, outputs=2)
     values = values if key is x else g.GatherElements(x, places, axis=-1)
