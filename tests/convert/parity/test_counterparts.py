@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from convert.errors import UsageError
 from convert.graph.metadata import DIMS_KEY
 from convert.parity.pairing.counterparts import Counterparts, find_counterparts, narrow_dims
 from convert.request.naming import Names
+from tests.support.work import at_most_calls
 
 F, D, I64, I32, STRING = (
     ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.STRING
@@ -316,17 +316,16 @@ def test_inputs_of_unknown_rank_stay_as_they_are() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", ["same", "other", "odd"])
-def test_many_outputs_are_paired_in_seconds(names: str) -> None:
+def test_many_outputs_are_not_compared_each_with_all(names: str) -> None:
     """Each was searched among all others: 20,000 took half a minute."""
     count = 20_000
     left = ends(named("x"), named(*(f"o{i}" for i in range(count))))
     right = ends(named("x"), named(*(f"{'o' if names == 'same' else 'p'}{i}" for i in range(count))))
     if names == "odd":
         right.graph.outputs[0].shape = ir.Shape([1, 2, 3])
-    began = time.process_time()
-    if names == "odd":
-        with pytest.raises(UsageError, match="s cannot be paired without doubt"):
-            paired(left, right)
-    else:
-        assert len(paired(left, right).outputs) == count
-    assert time.process_time() - began < 15  # it takes about 1
+    with at_most_calls(20_000_000):
+        if names == "odd":
+            with pytest.raises(UsageError, match="s cannot be paired without doubt"):
+                paired(left, right)
+        else:
+            assert len(paired(left, right).outputs) == count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import onnx_ir as ir
 import pytest
@@ -13,6 +12,7 @@ from convert.graph import Graph
 from convert.parity.inputs import size_guards
 from convert.parity.inputs.feeds import complete_sizes, generate_feeds
 from convert.parity.inputs.size_guards import broken_guards, declared_size, evaluate, fit_sizes
+from tests.support.work import at_most_calls
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,15 @@ def test_sizes_are_looked_for_as_far_as_33_and_within_bounds(
 
 
 @pytest.mark.slow
-def test_conditions_of_a_stranger_cost_seconds_at_most() -> None:
+def test_few_sizes_are_tried_for_conditions_of_a_stranger() -> None:
     """All sizes of five dims around the example's would be a thousand million; those of forty dims would never end."""
-    began = time.process_time()
-    for count in (5, 40):
-        sizes = {f"d{i}": 10 for i in range(count)}
-        assert fit_sizes(sizes, [f"{'+'.join(sizes)} == 0"], {}) == sizes
-        assert fit_sizes(sizes, [f"{'+'.join(sizes)} == {10 * count}"], {}) == sizes
-    long = [f"n % {i + 2} == {i} + 9" for i in range(1000)]
-    assert fit_sizes({"n": 10}, long, {}) == {"n": 10}
-    assert time.process_time() - began < 30  # it takes about 8
+    with at_most_calls(12_000_000):
+        for count in (5, 40):
+            sizes = {f"d{i}": 10 for i in range(count)}
+            assert fit_sizes(sizes, [f"{'+'.join(sizes)} == 0"], {}) == sizes
+            assert fit_sizes(sizes, [f"{'+'.join(sizes)} == {10 * count}"], {}) == sizes
+        long = [f"n % {i + 2} == {i} + 9" for i in range(1000)]
+        assert fit_sizes({"n": 10}, long, {}) == {"n": 10}
 
 
 def test_several_dims_of_one_condition_are_fitted() -> None:
