@@ -211,10 +211,16 @@ def _write_gemms_as_products(model: ir.Model) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the tools' log messages."""
-    before = logging.root.manager.disable
+    """Silence the tools' log messages, and undo their changes of the root logger.
+
+    onnxruntime 1.32 calls `logging.basicConfig(level=INFO)` when its quantizer for 4 bits is imported. Every library
+    would log to stderr after that, in the user's program too.
+    """
+    before, level, handlers = logging.root.manager.disable, logging.root.level, logging.root.handlers[:]
     logging.disable(logging.WARNING)
     try:
         yield
     finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
         logging.disable(before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +295,18 @@ def test_converted_in_float16_the_report_says_so_and_verify_agrees(tmp_path: Pat
     assert [t.dtype for t in (*report.inputs, *report.outputs)] == ["float16", "float16"]
     again = convert.verify(tmp_path / "dense.onnx", tmp_path / "half.onnx")
     assert again.verdict.status == PASS, again.verdict.reason
+
+
+def test_the_root_logger_of_a_program_stays_as_it_is(tmp_path: Path) -> None:
+    """onnxruntime's quantizer for 4 bits sets the root logger up when it is imported, once in a process."""
+    onnx.save(dense(), tmp_path / "dense.onnx")
+    program = (
+        "import convert, logging\n"
+        "convert.convert('dense.onnx', 'onnx', 'narrow.onnx', quantize='int4', verify=False)\n"
+        "assert (logging.root.handlers, logging.root.level) == ([], logging.WARNING), logging.root.handlers\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_options_without_what_they_belong_to_are_noted(tmp_path: Path) -> None:
