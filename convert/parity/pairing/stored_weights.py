@@ -80,12 +80,17 @@ def place_weights(model: ir.Model, stored: Sequence[StoredWeight]) -> PlacedWeig
         _place_attributes(node, stored, used)
     for index, other in enumerate(stored):
         numbers = other.numbers() if index not in used and other.is_narrow else np.zeros(1)
-        if numbers.size == 1 and other.scale is None and np.any(np.frexp(numbers)[0] * 2**_SHORT % 1):
+        if numbers.size == 1 and other.scale is None and not _is_short(numbers.item()):
             placed.scalars.append(other.name)
         alike = (stored[i].numbers() for i in used if stored[i].raw.size == numbers.size)
         if numbers.size > 1 and numbers.any() and not any(_has_same(numbers, each) for each in alike):
             placed.unpaired.append(other.name)
     return placed
+
+
+def _is_short(number: float) -> bool:
+    """Return whether any dtype has this number exactly: infinite, NaN, or with a mantissa of at most `_SHORT` bits."""
+    return not np.isfinite(number) or float(np.frexp(number)[0] * 2**_SHORT).is_integer()
 
 
 def _has_same(one: np.ndarray, two: np.ndarray) -> bool:

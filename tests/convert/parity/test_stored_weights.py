@@ -124,7 +124,9 @@ def test_the_end_of_the_range_may_be_a_whole_step_off() -> None:
 def test_what_has_no_counterpart_is_told() -> None:
     placed = place_weights(graph(DENSE), [eight_bits(OTHER), StoredWeight("c", np.float16(0.35351562))])
     assert (placed.unpaired, placed.scalars) == (["w0", "stored"], ["c"])
-    assert place_weights(graph(DENSE), [half(DENSE), half(DENSE), StoredWeight("c", np.float16(0.5))]).scalars == []
+    for exact in (0.5, -np.inf, np.nan):
+        placed = place_weights(graph(DENSE), [half(DENSE), half(DENSE), StoredWeight("c", np.float16(exact))])
+        assert placed.scalars == []
 
 
 def test_an_attribute_takes_its_stored_number() -> None:
