@@ -56,9 +56,12 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     opset, dtype, quantize = OPSET.of(options), DTYPE.of(options), QUANTIZE.of(options)
     rename_io(model, FORMATS[format].names, report)
     if RUNTIME.of(options):
+        from convert.files.companions import companion_folder
+
         from .genai import add_genai_config
 
-        add_genai_config(model, path.name)
+        place = Path(report.target)
+        add_genai_config(model, place.relative_to(companion_folder(place)).as_posix())
     for option, needs, there in ((KEEP_IO, "--dtype", dtype), (BLOCK_SIZE, "--quantize int4", quantize == "int4")):
         if option.of(options) != option.default and not there:
             report.note(f"--{option.name.replace('_', '-')} changes nothing without {needs}", code="unread-option")

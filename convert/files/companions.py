@@ -12,11 +12,21 @@ from convert.errors import ConvertError, ResourceLimit
 from convert.files.output import atomic_replacement
 from convert.outcome.report import Report
 
-_NAMES = ("model", "encoder_model", "decoder_model", "decoder_with_past_model")
+_PARTS = ("model", "encoder_model", "decoder_model", "decoder_with_past_model")
+_DTYPES = ("", "_fp16", "_int8", "_uint8", "_quantized", "_q4", "_q4f16", "_bnb4")
+"""What transformers.js appends to the name of a model in another dtype, and chooses by its option `dtype`."""
+_NAMES = tuple(part + dtype for part in _PARTS for dtype in _DTYPES)
+_HUB_FOLDER = "onnx"
+"""Folder for ONNX files in a model of the Hugging Face hub; the configuration and the tokenizer are in its parent."""
+
+
+def companion_folder(place: Path) -> Path:
+    """Return the folder where runtimes look for the configuration and the tokenizer of the artefact `place`."""
+    return place.parent.parent if place.parent.name == _HUB_FOLDER else place.parent
 
 
 def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Report) -> None:
-    """Copy `files` beside the artefact `place`, and add notes; no existing file is replaced.
+    """Copy `files` to the `companion_folder` of the artefact `place`, and add notes; no existing file is replaced.
 
     Files are copied only if the artefact is named `model`, or like a part of one (`_NAMES`): runtimes find such an
     artefact by its folder. Beside any other artefact, the files could belong to a second model; a note then names them,
@@ -27,7 +37,7 @@ def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Repo
     if not files:
         return
     if place.stem not in _NAMES:
-        example = f"{place.stem}/{_NAMES[0]}{place.suffix}"
+        example = f"{place.stem}/{_PARTS[0]}{place.suffix}"
         report.note(
             f"runtimes look for {', '.join(files)} beside the model: -o {example} copies them there",
             code="companions-missing",
@@ -36,7 +46,7 @@ def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Repo
     copied, kept, left = [], [], []
     free = limits.COMPANION_BYTES
     for name, file in files.items():
-        target = place.parent / name
+        target = companion_folder(place) / name
         content = _content(file, free)
         if content is None:
             left.append(name)
@@ -57,7 +67,8 @@ def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Repo
             continue
         copied.append(name)
     if copied:
-        report.note(f"copied beside the model: {', '.join(copied)}", code="companions-copied")
+        where = "the model" if companion_folder(place) == place.parent else f"the folder {_HUB_FOLDER}"
+        report.note(f"copied beside {where}: {', '.join(copied)}", code="companions-copied")
     if kept:
         report.note(
             f"not copied, because the folder has other files of these names: {', '.join(kept)}",

@@ -34,14 +34,25 @@ def decoder(layers: Any = ("0", "1"), size: int = 4, others: tuple[str, ...] = (
     return g.model()
 
 
-def written(model: ir.Model, folder: Path, config: Any = None, chosen: Any = None) -> dict[str, Any]:
+def written(
+    model: ir.Model, folder: Path, config: Any = None, chosen: Any = None, file: str = "model.onnx"
+) -> dict[str, Any]:
     files = {"config.json": config or CONFIG, "generation_config.json": chosen or {}}
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content))
     model.meta[COMPANIONS_KEY] = {name: folder / name for name in files}
-    backend.write(model, folder / "model.onnx", "onnx", Options(extra={"runtime": "genai"}), Report("test"))
+    report = Report("test")
+    report.target = str(folder / file)
+    (folder / file).parent.mkdir(exist_ok=True)
+    backend.write(model, folder / file, "onnx", Options(extra={"runtime": "genai"}), report)
     found: dict[str, Any] = json.loads(model.meta[COMPANIONS_KEY]["genai_config.json"])
     return found
+
+
+def test_it_names_the_file_from_where_it_lies_itself(tmp_path: Path) -> None:
+    assert written(decoder(), tmp_path, file="onnx/model_q4.onnx")["model"]["decoder"]["filename"] == (
+        "onnx/model_q4.onnx"
+    )
 
 
 def test_it_names_what_the_file_has(tmp_path: Path) -> None:

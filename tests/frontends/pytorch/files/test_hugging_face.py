@@ -398,6 +398,21 @@ def test_only_plain_files_of_a_bearable_size_are_copied(tmp_path: Path) -> None:
     assert sorted(report.notes[1].partition(": ")[2].split(", ")) == ["merges.txt", "tokenizer.json", "vocab.txt"]
 
 
+@pytest.mark.parametrize(
+    ("artefact", "folder"),
+    [("a/model.onnx", "a"), ("a/onnx/model.onnx", "a"), ("a/onnx/model_q4.onnx", "a"), ("a/decoder_model.onnx", "a"),
+     ("a/onnx/decoder_model_fp16.onnx", "a"), ("a/model_q5.onnx", None), ("a/onnx/other.onnx", None)],
+)  # fmt: skip
+def test_runtimes_find_the_configuration_of_a_model(artefact: str, folder: str | None, tmp_path: Path) -> None:
+    """Models of the Hugging Face hub have their ONNX files in a folder `onnx`, one for each dtype."""
+    place = tmp_path / artefact
+    place.parent.mkdir(parents=True)
+    copy_companions({"config.json": b"{}"}, place, report := Report("convert"))
+    found = [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("config.json")]
+    assert found == ([] if folder is None else [f"{folder}/config.json"])
+    assert [note.code for note in report.notes] == ["companions-missing" if folder is None else "companions-copied"]
+
+
 @pytest.mark.slow
 def test_a_model_in_memory_is_read_as_a_folder_is(tmp_path: Path) -> None:
     module = make("bert")
