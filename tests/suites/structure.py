@@ -1,6 +1,6 @@
 """Measure the imports within each package, as a table: entries, floors, arrows, arrows back and circles.
 
-    python tests/suites/structure.py [--root TREE] [--arrows PACKAGE | --sizes]
+    python tests/suites/structure.py [--root TREE] [--arrows PACKAGE | --sizes | --meanings]
 
 | column | meaning |
 |---|---|
@@ -11,13 +11,15 @@
 | circles | circles of files in the package, and of its entries |
 
 --root measures another state of the project; --arrows lists the arrows of one package; --sizes lists the functions,
-files and folders that are larger than the guides allow.
+files and folders that are larger than the guides allow; --meanings counts the lines and files of each subject that
+several packages write, and of the whole product.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -82,16 +84,46 @@ def oversized(root: Path) -> list[tuple[str, int, str]]:
     return sorted(large, key=lambda each: (each[0], -each[1], each[2]))
 
 
+MEANINGS = {
+    "recurrent layers": r"recurrent|rnn|lstm|gru|cells|cudnn|projected",
+    "quantization": r"quanti|qlinear|steps|integer_products|marks",
+    "resize, interpolation": r"resiz|interpol|resample|upsample",
+    "slices, gathers, scatters": r"gather|scatter|slice|index|indices",
+    "known integers and shapes": r"known|sizes|dims|shape_values|constant_eval|shape_inf|static_shapes|index_trac",
+    "windows and pools": r"window|pool|padding|^pads",
+    "attention": r"attention|match_heads|heads",
+    "grids, regions, boxes": r"grid_sample|sampling|sample$|region|boxes|suppression|image$",
+}
+"""Subjects that several packages write, each with a pattern for the names of its files."""
+
+
+def lines_of_meanings(root: Path) -> list[tuple[str, int, int]]:
+    """Return lines and number of files for each subject of `MEANINGS`, and for the whole product."""
+    sizes = {f: len(f.read_text("utf-8").splitlines()) for top in TOPS for f in sorted((root / top).rglob("*.py"))}
+    found = []
+    for meaning, pattern in {**MEANINGS, "the whole product": ""}.items():
+        own = [n for f, n in sizes.items() if re.search(pattern, f.stem)]
+        found.append((meaning, sum(own), len(own)))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--arrows", metavar="PACKAGE", help="such as frontends/pytorch")
     parser.add_argument("--sizes", action="store_true")
+    parser.add_argument("--meanings", action="store_true")
     chosen = parser.parse_args()
     root = chosen.root.resolve()
     if chosen.sizes:
         for kind, size, place in oversized(root):
             print(f"{kind:<9} {size:>5}  {place}")
+        return
+    if chosen.meanings:
+        print("| meaning | lines | files |")
+        print("|---|---|---|")
+        for meaning, lines, files in lines_of_meanings(root):
+            print(f"| {meaning} | {lines:,} | {files} |")
         return
     graph = arrows(root, typing=True)
     if chosen.arrows:
