@@ -28,15 +28,6 @@ ANYWHERE = (
 weights as variables, and a known rank.
 """
 
-_CELL = (
-    "activation functions with numbers of their own",
-    "the activation …",
-    "a clip of the cell",
-    "coupled input and forget gates",
-    "peepholes",
-    "different activations of the cell and of its output",
-)
-
 LIMITS: dict[str, tuple[str, ...]] = {
     "AveragePool": ("auto_pad of an AveragePool with dilations, or one that counts its pads",),
     "BatchNormalization": ("BatchNormalization in training mode",),
@@ -47,15 +38,12 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "DFT": ("an axis that is computed", "a transform of …"),
     "DequantizeLinear": ("blocked quantization",),
     "Dropout": ("Dropout in training mode",),
-    "GRU": _CELL,
     "Gelu": ("Gelu has no approximation …",),
-    "LSTM": _CELL,
     "LpNormalization": ("LpNormalization with p=…",),
     "LpPool": ("auto_pad of an LpPool",),
     "MaxPool": ("the indices of a MaxPool", "auto_pad of a MaxPool with dilations, or of integers"),
     "Pad": ("Pad mode …",),
     "QuantizeLinear": ("blocked quantization", "quantization to …"),
-    "RNN": _CELL,
     "ReduceMax": ("the maximum or minimum of no elements",),
     "ReduceMin": ("the maximum or minimum of no elements",),
     "Resize": (

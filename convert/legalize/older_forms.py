@@ -1,4 +1,4 @@
-"""Operators of newer opsets, written in older ones: crops, folds, argmax, recurrent layers, comparisons."""
+"""Operators of newer opsets, written in older ones: crops, folds, argmax, comparisons."""
 
 from __future__ import annotations
 
@@ -78,23 +78,6 @@ def arg_last(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     found = g.node(node.op_type, [back], {"axis": axis, "keepdims": node.attributes.get_int("keepdims", 1)})
     last = g.Sub(g.Gather(g.dims(x), np.int64(axis % g.rank(x)), axis=0), np.int64(1))
     return [g.Sub(last, found)]
-
-
-def batch_first(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | None:
-    """LSTM, GRU and RNN with layout=1: Transposes around the operator swap batch and steps, or batch and directions."""
-    attributes = dict(node.attributes)
-    layout = attributes.pop("layout", None)
-    if layout is None or not layout.as_int():
-        return None
-    turned = {0, 5, 6}
-    inputs = [g.Transpose(x, perm=[1, 0, 2]) if x is not None and i in turned else x for i, x in enumerate(node.inputs)]
-    made = g.node(node.op_type, inputs, attributes, outputs=len(node.outputs))
-    outputs = made if isinstance(made, list) else [made]
-    # Y is [steps, directions, batch, hidden] with layout=0, and [batch, steps, directions, hidden] with layout=1.
-    orders = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
-    return [
-        g.Transpose(y, perm=p) if old.name else None for y, old, p in zip(outputs, node.outputs, orders, strict=False)
-    ]
 
 
 def equal(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:

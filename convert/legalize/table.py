@@ -21,6 +21,7 @@ from convert.legalize.quantize import (
     qlinear_matmul,
     quantize,
 )
+from convert.legalize.recurrent import recurrent
 from convert.legalize.replacement import Results
 from convert.legalize.resize import resize
 from convert.legalize.rotary import rotary_embedding
@@ -85,12 +86,12 @@ LOWERINGS: dict[str, Lowering] = {
     "DynamicQuantizeLinear": Lowering(dynamic_quantize, "ONNX's function body divides by 0 for zeros"),
     "Equal": Lowering(older_forms.equal, "floating numbers only: " + NO_BODY),
     "Erf": Lowering(older_forms.erf, NO_BODY),
-    "GRU": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
+    "GRU": Lowering(recurrent, NO_BODY),
     "Gelu": Lowering(plain_forms.gelu, _SAME),
     "GridSample": Lowering(grid_sample, NO_BODY),
     "GroupNormalization": Lowering(plain_forms.group_normalization, _VARIANCE),
     "HardSwish": Lowering(plain_forms.hard_swish, _SAME),
-    "LSTM": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
+    "LSTM": Lowering(recurrent, NO_BODY),
     "LayerNormalization": Lowering(plain_forms.layer_normalization, _VARIANCE),
     "MaxUnpool": Lowering(max_unpool, NO_BODY),
     "MeanVarianceNormalization": Lowering(plain_forms.mean_variance_normalization, _VARIANCE),
@@ -101,7 +102,7 @@ LOWERINGS: dict[str, Lowering] = {
     "QLinearMatMul": Lowering(qlinear_matmul, NO_BODY),
     "QuantizeLinear": Lowering(quantize, NO_BODY),
     "RMSNormalization": Lowering(plain_forms.rms_normalization, _SAME),
-    "RNN": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
+    "RNN": Lowering(recurrent, NO_BODY),
     "Resize": Lowering(resize, NO_BODY),
     "RotaryEmbedding": Lowering(rotary_embedding, "ONNX's function body computes sizes that are known"),
     "STFT": Lowering(stft, NO_BODY),

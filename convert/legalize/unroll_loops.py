@@ -30,10 +30,19 @@ def unroll_loops(model: ir.Model) -> bool:
 
 
 def is_known_loop(node: ir.Node) -> bool:
-    """Return whether a node is a Scan, or a Loop with a known maximum number of iterations."""
-    return not node.domain and (
-        node.op_type == "Scan" or (node.op_type == "Loop" and constant(node.inputs[0]) is not None)
-    )
+    """Return whether a node is a Scan or a Loop with a known maximum number of iterations."""
+    if node.domain or node.op_type not in ("Loop", "Scan"):
+        return False
+    return (constant(node.inputs[0]) if node.op_type == "Loop" else _steps_of_scan(node)) is not None
+
+
+def _steps_of_scan(node: ir.Node) -> int | None:
+    """Return the number of iterations of a Scan, if a size says it."""
+    given = node.attributes.get_int("num_scan_inputs")
+    axes = node.attributes.get_ints("scan_input_axes", [0] * given)
+    scanned = zip(node.inputs[len(node.inputs) - given :], axes, strict=True)
+    sizes = [dims[axis] for x, axis in scanned if x is not None and (dims := known_dims(x)) is not None]
+    return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _unroll_loop(model: ir.Model, node: ir.Node) -> bool:
@@ -66,11 +75,7 @@ def _unroll_scan(model: ir.Model, node: ir.Node) -> bool:
     given = a.get_int("num_scan_inputs")
     kept = len(node.inputs) - given
     results = len(body.outputs) - kept
-    axes = a.get_ints("scan_input_axes", [0] * given)
-    sizes = [
-        None if (dims := known_dims(x)) is None else dims[n] for x, n in zip(node.inputs[kept:], axes, strict=True) if x
-    ]
-    count = next((s for s in sizes if isinstance(s, int)), None)
+    axes, count = a.get_ints("scan_input_axes", [0] * given), _steps_of_scan(node)
     if count is None or not _is_small(body, count):
         return False
     turned = a.get_ints("scan_input_directions", [0] * given)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
+from convert.graph.values import known_dims
 
 from ..blob import Blob, Dim
+from ..common.dtypes import FLOAT, NUMBERS
 from ..common.loops import SubgraphEmitter, append_row, empty_rows, should_unroll, while_loop
 from ..common.sequence_values import BlobSequence, OptionalBlob, leaf_blobs, rebuild_value
-from ..common.shapes import dim
+from ..common.shapes import concat, dim
 from ..net import Net, Op
 from ..rules import onnx_op
-from .product import flip_axis
 
 
 @onnx_op("If")
@@ -123,7 +125,6 @@ def scan(
     carried, given = list(inputs[:n]), list(inputs[n:])
     axes = [net.axis(x, a) for x, a in zip(given, scan_input_axes or [0] * num_scan_inputs, strict=True)]
     turned = scan_input_directions or [0] * num_scan_inputs
-    given = [flip_axis(net, x, a) if t else x for x, a, t in zip(given, axes, turned, strict=True)]
     size = next((s for s in (net.shape(x)[a] for x, a in zip(given, axes, strict=True)) if isinstance(s, int)), None)
     scanned = body.graph.outputs[n:]
     out_axes = scan_output_axes or [0] * len(scanned)
@@ -131,8 +132,8 @@ def scan(
     if size is not None and should_unroll(body.graph, size):
         rows: list[list[Blob]] = []
         for i in range(size):
-            index = net.const(np.array(i, np.int64))
-            made = body(net, *carried, *(_element_at(net, x, a, index) for x, a in zip(given, axes, strict=True)))
+            places = [net.const(np.array(size - 1 - i if t else i, np.int64)) for t in turned]
+            made = body(net, *carried, *map(partial(_element_at, net), given, axes, places))
             carried, row = made[:n], made[n:]
             rows.append(row)
         outputs = [
@@ -140,17 +141,74 @@ def scan(
             for k, (v, a, t) in enumerate(zip(scanned, out_axes, out_turned, strict=True))
         ]
         return [*carried, *outputs]
-    if any(out_axes) or any(out_turned):
-        raise Unsupported("scan_output_axes or scan_output_directions over an axis that is long or not fixed")
-    starts = [empty_rows(net, v) for v in scanned]
+    if any(out_axes):
+        raise Unsupported("scan_output_axes over an axis that is long or not fixed")
+    return _emit_scan(net, carried, given, axes, turned, body, out_turned)
+
+
+def _emit_scan(
+    net: Net,
+    carried: list[Blob],
+    given: list[Blob],
+    axes: list[int],
+    turned: Sequence[int],
+    body: SubgraphEmitter,
+    out_turned: Sequence[int],
+) -> list[Blob]:
+    """Emit a While that writes each output in place, into zeros; an output of another dtype or of unknown size grows
+    row by row.
+    """
+    n = len(carried)
+    steps = dim(net, given[0], axes[0])
+    collected = [_zero_rows(net, steps, v, [*carried, *given]) for v in body.graph.outputs[n:]]
+    starts = [empty_rows(net, v) for v, c in zip(body.graph.outputs[n:], collected, strict=True) if c is None]
+    if any(t and c is None for t, c in zip(out_turned, collected, strict=True)):
+        raise Unsupported("scan_output_directions of tensors whose size is not fixed")
 
     def step(inner: Net, i: Blob, values: Sequence[Blob]) -> tuple[None, list[Blob]]:
-        made = body(inner, *values[:n], *(_element_at(inner, x, a, i) for x, a in zip(given, axes, strict=True)))
-        return None, [*made[:n], *(append_row(inner, o, m) for o, m in zip(values[n:], made[n:], strict=True))]
+        back = i
+        if any((*turned, *out_turned)):
+            back = inner.Sub(inner.Sub(inner.Reshape(steps, shape=[], outputs=2)[0], i), inner.const(np.array(1)))
+            back = inner.facts(back, ir.DataType.INT64, ())
+        places = [back if t else i for t in turned]
+        made = body(inner, *values[:n], *map(partial(_element_at, inner), given, axes, places))
+        grown = iter(values[n:])
+        rows = []
+        for whole, row, t in zip(collected, made[n:], out_turned, strict=True):
+            if whole is None:
+                rows.append(append_row(inner, next(grown), row))
+                continue
+            place = inner.Reshape(back if t else i, shape=[1], outputs=2)[0]
+            inner.ops.append(Op("ScatterAssign", [whole, place, inner.ExpandDims(row, dims=[0])], [whole], {}))
+        return None, [*made[:n], *rows]
 
     shapes = [_dims(v) for v in body.graph.inputs[:n]] + [None if s.shape is None else (None, *s.shape[1:])
                                                           for s in starts]  # fmt: skip
-    return while_loop(net, dim(net, given[0], axes[0]), None, [*carried, *starts], shapes, step)
+    last = while_loop(net, steps, None, [*carried, *starts], shapes, step)
+    # The loop also writes these, so readers must wait for the loop.
+    net.ops[-1].outputs.extend(c for c in collected if c is not None)
+    grown = iter(last[n:])
+    return [*last[:n], *(next(grown) if c is None else c for c in collected)]
+
+
+def _zero_rows(net: Net, steps: Blob, value: ir.Value, around: Sequence[Blob]) -> Blob | None:
+    """Return zeros for a row of each step, of the body's output `value`; None if they cannot be written in place.
+
+    A dim of unknown size is that of one of the blobs `around` with the same name.
+    """
+    sizes: list[Blob] = [steps]
+    for d in known_dims(value) or (None,):
+        found = next(((x, x.shape.index(d)) for x in around if d is not None and d in (x.shape or ())), None)
+        if isinstance(d, int):
+            sizes.append(net.const(np.array([d], np.int64)))
+        elif found is not None:
+            sizes.append(dim(net, *found))
+        else:
+            return None
+    if value.dtype not in FLOAT:
+        return None
+    rows = net.ConstantFill(concat(net, sizes), value=0.0, input_as_shape=1, dtype=NUMBERS[value.dtype])
+    return net.facts(rows, value.dtype, (None, *(known_dims(value) or ())))
 
 
 def _element_at(net: Net, x: Blob, axis: int, index: Blob) -> Blob:

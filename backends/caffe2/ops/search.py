@@ -13,7 +13,7 @@ from ..blob import Blob
 from ..common.dtypes import COMPARED, FLOAT, cast, widen
 from ..common.indexing import fixed_dims, flatten_to_vector, strides_of
 from ..common.padding import slice_axis
-from ..common.shapes import dim, full_like, reshape_fixed, transpose, zeros_like
+from ..common.shapes import Axis, dim, full_like, reshape, reshape_fixed, transpose, zeros_like
 from ..net import Net, Op
 from ..rules import onnx_op
 
@@ -62,24 +62,19 @@ def non_zero(net: Net, x: Blob) -> Blob:
 
 @onnx_op("ReverseSequence")
 def reverse_sequence(net: Net, x: Blob, lengths: Blob, *, batch_axis: int, time_axis: int) -> Blob:
-    """ReverseSequence-10: gather the elements of [time, batch], the first `length` of each sequence in reverse
-    order.
-    """
-    shape = fixed_dims(net, x, "ReverseSequence")
-    order = [time_axis, batch_axis, *(i for i in range(len(shape)) if i not in (time_axis, batch_axis))]
+    """ReverseSequence-10 by ReversePackedSegs, which takes [time, batch, size]."""
+    order = [time_axis, batch_axis, *range(2, net.rank(x))]
     moved = transpose(net, x, order)
-    time, batch, *rest = [shape[i] for i in order]
-    steps = net.const(np.arange(time, dtype=np.int64).reshape(time, 1))
-    ends = reshape_fixed(net, cast(net, lengths, ir.DataType.INT64), [1, batch])
-    inside = cast(net, net.LT(steps, ends), ir.DataType.INT64)
-    # t, or length − 1 − t inside the sequence.
-    mirrored = net.Sub(net.Sub(ends, net.const(np.array(1))), net.Add(steps, steps))
-    picked = net.Add(steps, net.Mul(inside, mirrored))
-    column = net.const(np.arange(batch, dtype=np.int64).reshape(1, batch))
-    linear = net.facts(net.Add(net.Mul(picked, net.const(np.array(batch))), column), shape=(time, batch))
-    rows = reshape_fixed(net, moved, [time * batch, *rest])
-    y = net.facts(net.Gather(rows, linear), x.dtype, (time, batch, *rest))
-    return transpose(net, y, np.argsort(order).tolist())
+    shape = net.shape(moved)
+    if len(shape) != 3:
+        sizes = [d for d in shape[2:] if isinstance(d, int)]
+        if len(sizes) < len(shape) - 2:
+            raise Unsupported("sequences of tensors whose sizes are not fixed")
+        moved = reshape(net, moved, [Axis(0), Axis(1), int(np.prod(sizes))])
+    y = net.ReversePackedSegs(moved, cast(net, lengths, ir.DataType.INT32))
+    y = net.facts(y, x.dtype, net.shape(moved))
+    y = y if len(shape) == 3 else reshape(net, y, [Axis(0), Axis(1), *sizes])
+    return transpose(net, y, order)
 
 
 @onnx_op("Unique")

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.values import input_at
-from convert.semantics.activations import activations as activations_of
+from convert.semantics.activations import activations_of_node
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
@@ -19,17 +20,22 @@ from ..rules import onnx_op
 _NAMES = {name: name.lower() for name in ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")}
 
 
-def _activation_names(
-    operator: str, names: Sequence[str] | None, numbers: Sequence[float] | None, directions: int
-) -> list[list[str]]:
+def _is_layer(node: ir.Node) -> bool:
+    """Return whether Keras's layer computes the node; the weights must be constant too, which folding may show."""
+    a = node.attributes
+    functions = activations_of_node(node)
+    plain = all(f.name in _NAMES for one in functions for f in one) and "clip" not in a
+    cell = input_at(node, 7) is None and not a.get_int("input_forget", 0)
+    return plain and cell and (node.op_type != "LSTM" or all(g == h for _, g, h in functions))
+
+
+_NO_LAYER = "a cell that Keras has no layer for, over a dynamic number of steps"
+
+
+def _activation_names(k: Emitter) -> list[list[str]]:
     """Return Keras's names of the activation functions of each direction."""
-    if numbers:
-        raise Unsupported("activation functions with numbers of their own")
-    found = activations_of(operator, names, None, None, directions)
-    for function in (f for of_direction in found for f in of_direction):
-        if function.name not in _NAMES:
-            raise Unsupported(f"the activation {function.name!r}")
-    return [[_NAMES[f.name] for f in of_direction] for of_direction in found]
+    assert k.node is not None
+    return [[_NAMES[f.name] for f in of_direction] for of_direction in activations_of_node(k.node)]
 
 
 def _is_zero_state(k: Emitter, index: int) -> bool:
@@ -127,35 +133,25 @@ def _cell_weights(
     return of
 
 
-def _check_clip(clip: float | None, **other: Any) -> None:
-    if clip is not None:
-        raise Unsupported("a clip of the cell")
-    for name, value in other.items():
-        if value:
-            raise Unsupported(name.replace("_", " "))
-
-
-@onnx_op("RNN")
+@onnx_op("RNN", when=_is_layer, otherwise=_NO_LAYER)
 def rnn(
     k, x, w, r, b, lengths, initial_h,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout,
 ):  # fmt: skip
-    _check_clip(clip)
     weights = _cell_weights(w, r, b, [0])
-    functions = _activation_names("RNN", activations, activation_alpha or activation_beta, w.shape[0])
+    functions = _activation_names(k)
     arguments = [{"units": r.shape[-1], "activation": f, "use_bias": b is not None} for (f,) in functions]
     states = [] if _is_zero_state(k, 5) else [k.tensor(initial_h)]
     return _run_directions(k, layers.SimpleRNN, arguments, x, lengths, states, weights, direction, layout)
 
 
-@onnx_op("GRU")
+@onnx_op("GRU", when=_is_layer, otherwise=_NO_LAYER)
 def gru(
     k, x, w, r, b, lengths, initial_h,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout, linear_before_reset,
 ):  # fmt: skip
-    _check_clip(clip)
     weights = _cell_weights(w, r, b, [0, 1, 2], split_bias=bool(linear_before_reset))
-    functions = _activation_names("GRU", activations, activation_alpha or activation_beta, w.shape[0])
+    functions = _activation_names(k)
     arguments = [
         {
             "units": r.shape[-1],
@@ -170,17 +166,14 @@ def gru(
     return _run_directions(k, layers.GRU, arguments, x, lengths, states, weights, direction, layout)
 
 
-@onnx_op("LSTM")
+@onnx_op("LSTM", when=_is_layer, otherwise=_NO_LAYER)
 def lstm(
     k, x, w, r, b, lengths, initial_h, initial_c, peepholes,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, input_forget, layout,
 ):  # fmt: skip
-    _check_clip(clip, peepholes=peepholes is not None, coupled_input_and_forget_gates=input_forget)
     # ONNX orders the gates input, output, forget, cell; Keras input, forget, cell, output.
     weights = _cell_weights(w, r, b, [0, 2, 3, 1])
-    functions = _activation_names("LSTM", activations, activation_alpha or activation_beta, w.shape[0])
-    if any(g != h for _, g, h in functions):
-        raise Unsupported("different activations of the cell and of its output")
+    functions = _activation_names(k)
     arguments = [
         {"units": r.shape[-1], "activation": g, "recurrent_activation": f, "use_bias": b is not None}
         for f, g, _ in functions

@@ -403,7 +403,7 @@ def _collects(node: ir.Node) -> bool:
     return node.op_type != "Loop" or sequences or len(node.outputs) > len(node.inputs) - 2
 
 
-_COLLECTING = ("Loop", "Scan", "SequenceMap", "NonMaxSuppression", "LSTM", "GRU", "RNN")
+_COLLECTING = ("Loop", "Scan", "SequenceMap", "NonMaxSuppression")
 
 
 def _owning_node(name: str, scopes: Mapping[str, ir.Node]) -> ir.Node | None:

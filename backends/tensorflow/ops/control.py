@@ -18,7 +18,7 @@ from convert.graph.values import constant, known_dims
 
 from ..constants import permute
 from ..emit import Dim, Emitter, SubgraphFunction, Value, dtype_and_shape
-from ..rules import LITE, onnx_op
+from ..rules import CALIBRATED, LITE, onnx_op
 from ..sequence_values import OptionalTensor, flat_tensors, is_nested, join_values, rebuild_value, to_tensor_list
 from .shape import pack_dims
 
@@ -77,10 +77,10 @@ class Collection:
     invariant: tf.TensorShape
 
 
-def in_list(value: ir.Value) -> Collection:
-    """Collect in a list of tensors; `value` is the body's output."""
+def in_list(value: ir.Value, steps: Dim | None) -> Collection:
+    """Collect in a list of tensors; `value` is the body's output. steps: the number of iterations, if it is known."""
     return Collection(
-        partial(_empty_tensor_array, value),
+        partial(_empty_tensor_array, value, steps),
         lambda array, i, row: array.write(i, row),
         lambda array: _stack(array, value),
         tf.TensorShape(None),
@@ -104,7 +104,7 @@ def in_rows(
         own = tuple(b if a is None else a for a, b in zip(own, beside, strict=True))
     dims = None if own is None else [_size_of(t, body, d) for d in own]
     if dims is None or None in dims:
-        return in_list(value)
+        return in_list(value, steps)
 
     def write(rows: tf.Tensor, i: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
         row = tf.reshape(row, pack_dims([1, *dims]))
@@ -159,7 +159,7 @@ def collection(
 ) -> Collection:
     """Return how loops of this target collect; arguments as for `in_rows`."""
     assert t.node is not None
-    return in_rows(t, body, value, place, axis, steps) if t.node.domain == LITE else in_list(value)
+    return in_rows(t, body, value, place, axis, steps) if t.node.domain == LITE else in_list(value, steps)
 
 
 @onnx_op("Loop", f"{LITE}::Loop")
@@ -280,19 +280,55 @@ def scan(
         return i + 1, values, [k.write(a, i, y) for k, a, y in zip(kept, rows, results[count:], strict=True)]
 
     values = [tf.convert_to_tensor(v) for v in inputs[:count]]
-    invariants = [_shape_invariant(v, g) for v, g in zip(values, body.graph.outputs[:count], strict=True)]
-    _, values, rows = tf.while_loop(
-        lambda i, values, rows: i < steps,
-        step,
-        (tf.constant(0), values, [k.begin() for k in kept]),
-        shape_invariants=(tf.TensorShape([]), invariants, [k.invariant for k in kept]),
-    )
+    if _is_calibrated(t, [*values, *scanned], steps):
+        values, columns = _unrolled_scan(t, body, values, scanned)
+    else:
+        invariants = [_shape_invariant(v, g) for v, g in zip(values, body.graph.outputs[:count], strict=True)]
+        _, values, rows = tf.while_loop(
+            lambda i, values, rows: i < steps,
+            step,
+            (tf.constant(0), values, [k.begin() for k in kept]),
+            shape_invariants=(tf.TensorShape([]), invariants, [k.invariant for k in kept]),
+        )
+        columns = [k.end(collected) for k, collected in zip(kept, rows, strict=True)]
     stacked = []
-    for i, (k, collected) in enumerate(zip(kept, rows, strict=True)):
-        y = k.end(collected)
+    for i, y in enumerate(columns):
         y = tf.reverse(y, [0]) if scan_output_directions and scan_output_directions[i] else y
         stacked.append(move_axis(y, 0, scan_output_axes[i]) if scan_output_axes else y)
     return (*values, *stacked)
+
+
+_MOST_STEPS = 256
+"""A calibrated loop of fixed sizes is unrolled up to this many steps."""
+
+
+def _is_calibrated(t: Emitter, inputs: Sequence[tf.Tensor], steps: Dim) -> bool:
+    """Return whether to unroll a Scan, because all its sizes are known and its ranges are going to be measured.
+
+    TensorFlow's calibrator ends the process at a loop of fixed sizes that reads a row by its counter (2.21). Raises
+    `Unsupported` for a loop that is too long.
+    """
+    assert t.node is not None
+    if CALIBRATED not in t.node.metadata_props or not all(x.shape.is_fully_defined() for x in inputs):
+        return False
+    if steps > _MOST_STEPS:
+        raise Unsupported(
+            f"TensorFlow's converter cannot calibrate a loop of fixed sizes, and {steps} steps are too many to write "
+            "out: leave the batch size open (--input), or store weights alone (--quantize int8-weights)"
+        )
+    return True
+
+
+def _unrolled_scan(
+    t: Emitter, body: SubgraphFunction, values: list[tf.Tensor], scanned: Sequence[tf.Tensor]
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Return the last values and the stacked rows of a Scan with a known number of steps."""
+    count, rows = len(values), []
+    for i in range(scanned[0].shape[0]):
+        results = [tf.convert_to_tensor(y) for y in body(*values, *(x[i] for x in scanned))]
+        values = results[:count]
+        rows.append(results[count:])
+    return values, [tf.stack(column) for column in zip(*rows, strict=True)]
 
 
 def move_axis(x: Value, source: int, target: int) -> tf.Tensor:
@@ -303,9 +339,10 @@ def move_axis(x: Value, source: int, target: int) -> tf.Tensor:
     return permute(x, order)
 
 
-def _empty_tensor_array(value: ir.Value) -> tf.TensorArray:
+def _empty_tensor_array(value: ir.Value, steps: Dim | None) -> tf.TensorArray:
     dtype, shape = dtype_and_shape(value)
-    return tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=shape, clear_after_read=False)
+    grows = steps is None
+    return tf.TensorArray(dtype, 0 if grows else steps, grows, clear_after_read=False, element_shape=shape)
 
 
 def _stack(array: tf.TensorArray, value: ir.Value) -> tf.Tensor:

@@ -109,6 +109,17 @@ def reverse_sequence(t, x, lengths, *, batch_axis, time_axis):
     return tf.reverse_sequence(x, lengths, seq_axis=time_axis, batch_axis=batch_axis)
 
 
+@onnx_op(f"{LITE}::ReverseSequence")
+def reverse_sequence_of_lite(t, x, lengths, *, batch_axis, time_axis):
+    """ReverseSequence as a gather: the converter gives input and output of a reversal different 8-bit scales."""
+    steps, ends = tf.range(tf.shape(x)[time_axis])[None], tf.cast(lengths, tf.int32)[:, None]
+    places = tf.where(steps < ends, ends - 1 - steps, steps)
+    if batch_axis == 0:
+        return tf.gather(x, places, axis=1, batch_dims=1)
+    order = [1, 0, *range(2, x.shape.rank)]
+    return tf.transpose(tf.gather(tf.transpose(x, order), places, axis=1, batch_dims=1), order)
+
+
 @onnx_op("Compress")
 def compress(t, x, condition, *, axis):
     if axis is None:

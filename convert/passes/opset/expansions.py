@@ -57,6 +57,11 @@ def _has_grid_sample(node: ir.Node, target: int) -> bool:
     return target >= 16 and x is not None and x.shape is not None and len(x.shape) == 4
 
 
+def _has_layout(node: ir.Node, target: int) -> bool:
+    """The batch as first dim came in opset 14."""
+    return node.attributes.get_int("layout", 0) == 0
+
+
 NEWER: dict[str, Newer] = {
     "Attention": Newer(23),
     "RotaryEmbedding": Newer(23),
@@ -66,7 +71,7 @@ NEWER: dict[str, Newer] = {
     "CenterCropPad": Newer(18),
     "Col2Im": Newer(18),
     **dict.fromkeys(("ArgMax", "ArgMin"), Newer(12)),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), Newer(14)),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), Newer(14, _has_layout)),
     "ConstantOfShape": Newer(9),
     "Equal": Newer(11),
     "Erf": Newer(9),

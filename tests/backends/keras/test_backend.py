@@ -234,13 +234,13 @@ def test_everything_that_has_no_form_in_keras_is_listed_before_any_work(tmp_path
     nodes = [
         helper.make_node("NonZero", ["x"], ["places"], name="places"),
         helper.make_node("Unique", ["x"], ["once"], name="once"),
-        helper.make_node("MaxRoiPool", ["signal", "rois"], ["spectrum"], name="spectrum", pooled_shape=[1, 1]),
+        helper.make_node("RandomUniformLike", ["signal"], ["drawn"], name="drawn"),
         helper.make_node("MaxPool", ["signal"], ["pooled", "where"], name="pool", kernel_shape=[2, 1], strides=[2, 1]),
-        helper.make_node("LSTM", ["x", "w", "r"], ["h"], name="lstm", hidden_size=1, clip=1.0),
+        helper.make_node("LSTM", ["series", "w", "r"], ["h"], name="lstm", hidden_size=1, clip=1.0),
     ]
     weights = {"w": image(1, 4, 3), "r": image(1, 4, 1)}
-    inputs = [value("x", [2, "n", 3]), value("signal", ["n", 8, 1, 1]), value("rois", ["m", 5])]
-    outputs = [value(name, None) for name in ("places", "once", "spectrum", "pooled", "where", "h")]
+    inputs = [value("x", [2, "n", 3]), value("signal", ["n", 8, 1, 1]), value("series", ["steps", 2, 3])]
+    outputs = [value(name, None) for name in ("places", "once", "drawn", "pooled", "where", "h")]
     outputs[0].type.tensor_type.elem_type = outputs[4].type.tensor_type.elem_type = TensorProto.INT64
     proto = model_of(nodes, inputs, outputs, weights)
     proto.graph.node[2].metadata_props.add(key="convert.module", value="model.front.fourier")
@@ -249,9 +249,9 @@ def test_everything_that_has_no_form_in_keras_is_listed_before_any_work(tmp_path
     assert caught.value.exit_code == 4
     assert not (tmp_path / "m.keras").exists()
     found = {p.at.operator: p for p in caught.value.problems}
-    assert set(found) == {"Unique", "MaxRoiPool", "MaxPool", "LSTM"}
-    assert found["MaxRoiPool"].at.module == "model.front.fourier"
-    assert found["LSTM"].why == "a clip of the cell"
+    assert set(found) == {"Unique", "RandomUniformLike", "MaxPool", "LSTM"}
+    assert found["RandomUniformLike"].at.module == "model.front.fourier"
+    assert found["LSTM"].why == "a cell that Keras has no layer for, over a dynamic number of steps"
     assert found["MaxPool"].why == "the indices of a MaxPool"
 
 

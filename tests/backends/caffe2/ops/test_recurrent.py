@@ -1,4 +1,4 @@
-"""The rules of `backends/caffe2/ops/recurrent.py`, run by the real Caffe2 and compared with onnxruntime."""
+"""RNN, GRU and LSTM, which Caffe2 has no rules for, run by the real Caffe2 and compared with onnxruntime."""
 
 from __future__ import annotations
 

@@ -50,17 +50,17 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "Cast": lambda row: row.attributes["to"] == TensorProto.STRING or row.inputs[0].dtype.kind == "U",
     "ConvTranspose": lambda row: isinstance(row.inputs[1], np.ndarray),
-    "GRU": lambda row: "HardSigmoid" in row.attributes.get("activations", ()),
-    "LSTM": lambda row: {"clip", "input_forget"} & set(row.attributes) or row.inputs[7:] not in ((), (None,)),
     "LpPool": lambda row: row.attributes.get("auto_pad") == "SAME_UPPER",
     "MaxPool": lambda row: "_outputs" in row.attributes,
-    "RNN": lambda row: "activation_alpha" in row.attributes,
     "ReduceMax": lambda row: row.inputs[0].size == 0,
     "ReduceMin": lambda row: row.inputs[0].size == 0,
     "Resize": lambda row: row.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize",
 }
-"""Cases that no layer and no operation of Keras covers: clipped cells, indices of a MaxPool, blocks of scales …"""
+"""Cases that no layer and no operation of Keras covers: indices of a MaxPool, blocks of scales …"""
 LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
+    "RNN": lambda row: "activation_alpha" in row.attributes,
+    "LSTM": lambda row: {"clip", "input_forget"} & set(row.attributes) or row.inputs[7:] not in ((), (None,)),
+    "GRU": lambda row: "HardSigmoid" in row.attributes.get("activations", ()),
     "GatherElements": lambda row: row.attributes.get("axis") and len(row.inputs[0]) != len(row.inputs[1]),
     "Resize": lambda row: (
         any(size is not None for size in row.inputs[3:])

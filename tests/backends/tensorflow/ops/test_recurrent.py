@@ -1,4 +1,4 @@
-"""The rules of `backends/tensorflow/ops/recurrent.py` against onnxruntime."""
+"""RNN, GRU and LSTM, which TensorFlow has no rules for (`convert/legalize/recurrent.py`), against onnxruntime."""
 
 from __future__ import annotations
 
