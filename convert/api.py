@@ -524,7 +524,7 @@ def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
             )
         return bool(moved)
 
-    run_passes(model, (read, move_boundary) if options.layout else (read,), options.dump_passes)
+    run_passes(model, (read, move_boundary) if options.layout else (read,), options)
 
 
 def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Options) -> VerifyMethod:

@@ -20,6 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+os.environ.setdefault("CONVERT_CHECK_PASSES", "1")  # each pass of every test, in child processes too
 
 # Helper modules with assertions, whose failures should show values too.
 pytest.register_assert_rewrite("tests.support", "tests.frontends", "tests.backends")

@@ -52,7 +52,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from .legalize import legalize
 
     copy = model.clone()
-    legalize(copy, options.dump_passes)
+    legalize(copy, options)
     emit(copy, aten=PROFILE.of(options) == "aten")
 
 
@@ -68,7 +68,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     rename_io(model, FORMATS[format].names, report)
     note_lost_checks(checked_conditions(model), "Caffe2", report)
-    legalize(model, options.dump_passes)
+    legalize(model, options)
     profile = PROFILE.of(options)
     net = emit(model, aten=profile == "aten")
     apply_profile(net, profile)

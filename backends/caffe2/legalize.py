@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
@@ -15,14 +13,15 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.narrow_products import narrow_products
 from convert.passes.resized_axes import name_resized_axes
 from convert.passes.size_checks import drop_size_checks
+from convert.request.options import Options
 
 from . import ops  # noqa: F401  (fills the table)
 from .rules import onnx_op
 
 
-def legalize(model: ir.Model, dump: Path | None = None) -> None:
-    """Change `model` in place into one that the rules can emit. dump: as for `run_passes`."""
-    run_passes(model, PASSES, dump)
+def legalize(model: ir.Model, options: Options | None = None) -> None:
+    """Change `model` in place into one that the rules can emit. options: as for `run_passes`."""
+    run_passes(model, PASSES, options)
 
 
 def inline_functions(model: ir.Model) -> bool:

@@ -47,7 +47,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from .passes.legalize import legalize
 
     copy = model.clone()
-    legalize(copy, options.dump_passes)
+    legalize(copy, options)
     run_without_content(lambda: emit(copy))
 
 
@@ -64,7 +64,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     rename_io(model, FORMATS[format].names, report)
     note_lost_checks(checked_conditions(model), "Keras", report)
-    legalize(model, options.dump_passes)
+    legalize(model, options)
     write_keras(model, path, report)
 
 

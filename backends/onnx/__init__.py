@@ -40,7 +40,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists everything that the requested opset lacks. Changes nothing."""
     from .lower import lower
 
-    lower(model.clone(), OPSET.of(options), options.dump_passes)
+    lower(model.clone(), OPSET.of(options), options)
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
@@ -69,7 +69,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
         from .narrow_floats import check_opset
 
         check_opset(opset, f"--dtype {dtype}" if dtype else f"--quantize {quantize}")
-    lower(model, opset, options.dump_passes)
+    lower(model, opset, options)
     if dtype:
         from .narrow_floats import narrow_floats
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import onnx
 import onnx_ir as ir
@@ -18,6 +17,7 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.opset.adapters import Adapter
 from convert.passes.opset.convert import convert_opset
 from convert.passes.size_checks import write_size_checks_as_reshapes
+from convert.request.options import Options
 
 from .chained_scales import join_chained_scales
 from .counted_places import keep_counted_places
@@ -55,11 +55,11 @@ _COMPUTED_SPLIT = 13
 """The opset that made the sizes of Split an input."""
 
 
-def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
+def lower(model: ir.Model, opset: int, options: Options | None = None) -> None:
     """Lower `model` in place to the graph that is written. Raises one `Unsupported` that lists what `opset` cannot
     express.
 
-    dump: as for `run_passes`.
+    options: as for `run_passes`.
     """
     old = opset <= NEWEST_OLD
 
@@ -78,7 +78,9 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     older = (write_size_checks_as_reshapes,) if opset < _COMPUTED_SPLIT else ()
     hoist = hoist_all_weights if old else hoist_weights
     run_passes(
-        model, (*PASSES, *older, to_opset, join_chained_scales, keep_counted_places, hoist, drop_unused_weights), dump
+        model,
+        (*PASSES, *older, to_opset, join_chained_scales, keep_counted_places, hoist, drop_unused_weights),
+        options,
     )
     _make_names_unique(model)
     used = {node.domain for node in model.graph.all_nodes()} | {""}

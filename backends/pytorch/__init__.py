@@ -93,7 +93,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     states = states_of(copy)
     rename_io(copy, FORMATS[format].names, Report("convert"))
     buffers = state_buffers(copy, states)
-    legalize(copy, options.dump_passes)
+    legalize(copy, options)
     check_coverage(copy)
     from .writer.exported import export_model, needs_capture
 

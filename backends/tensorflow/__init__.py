@@ -81,7 +81,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
         check_tflite(copy, options)
         return
-    legalize(copy, options.dump_passes)
+    legalize(copy, options)
     check_coverage(copy)
 
 

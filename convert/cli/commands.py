@@ -116,6 +116,7 @@ def cli() -> None:
     metavar="DIR",
     help="Write the graph after each pass to this new folder, as ONNX files.",
 )
+@click.option("--check-passes", is_flag=True, help="Check the graph after each pass; name the one that breaks it.")
 @with_verify_options
 @with_read_options
 @with_limit_options
@@ -130,6 +131,7 @@ def convert_model(
     skip_existing: bool,
     dry_run: bool,
     dump_passes: Path | None,
+    check_passes: bool,
     verify_options: VerifyOptions,
     read_options: ReadOptions,
     limit_options: LimitOptions,
@@ -155,6 +157,7 @@ def convert_model(
             skip_existing=skip_existing,
             dry_run=dry_run,
             dump_passes=dump_passes,
+            check_passes=check_passes,
             rules=read_options.rules,
             report=report,
             method=verify_options.method(limit_options.of_runs(), list(declared.values())),

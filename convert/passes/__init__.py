@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+if TYPE_CHECKING:
+    from convert.passes.check import PassCheck
+    from convert.request.options import Options
+
 Pass = Callable[[ir.Model], bool]
 
+CHECK_VARIABLE = "CONVERT_CHECK_PASSES"
+"""The environment variable that checks every pass, in child processes too. The tests of the project set it."""
 
-def run_passes(model: ir.Model, passes: Sequence[Pass], dump: Path | None = None) -> bool:
+
+def run_passes(model: ir.Model, passes: Sequence[Pass], options: Options | None = None) -> bool:
     """Run `passes` once each, in order; return whether any of them modified the model.
 
-    `dump` is the folder of `--dump-passes` (`Options.dump_passes`), which gets the graph after each pass.
+    `options.dump_passes` is the folder that gets the graph after each pass. With `options.check_passes`, raises
+    `ConvertError` with the name of the pass that breaks the graph (`convert.passes.check`).
 
     >>> import onnx_ir as ir
     >>> from convert.graph import Graph
@@ -26,10 +35,23 @@ def run_passes(model: ir.Model, passes: Sequence[Pass], dump: Path | None = None
     (True, ['Abs'])
     """
     modified = False
+    dump = None if options is None else options.dump_passes
+    check = pass_check(model, options)
     for run_pass in passes:
         modified = run_pass(model) or modified
         if dump is not None:
             from convert.passes.dump import dump_model
 
             dump_model(model, run_pass.__name__, dump)
+        if check is not None:
+            check.after(run_pass.__name__)
     return modified
+
+
+def pass_check(model: ir.Model, options: Options | None) -> PassCheck | None:
+    """Return the check of a model between its passes, if the options or the environment ask for it."""
+    if not (os.environ.get(CHECK_VARIABLE) or (options is not None and options.check_passes)):
+        return None
+    from convert.passes.check import PassCheck
+
+    return PassCheck(model)

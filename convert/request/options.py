@@ -104,6 +104,7 @@ class Options:
     calibrate: samples by input name; with them `quantize` stores activations in 8 bits too.
     rules: Python files with rules for custom operators, by their whole paths.
     dump_passes: the folder that gets the graph after each pass (`passes.run_passes`).
+    check_passes: check the graph after each pass, and name the one that broke it.
     single_size_branch: read only one branch of a model that decides on sizes, because the format has no such branches.
     extra: values of other options that frontends and backends declare (`plugin.Option.of` reads them), by name.
     """
@@ -128,6 +129,7 @@ class Options:
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
     dump_passes: Path | None = None
+    check_passes: bool = False
     single_size_branch: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 

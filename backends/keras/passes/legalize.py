@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx_ir as ir
 
 from convert.legalize.broadcasts import choose_broadcasts, split_broadcasts
@@ -18,6 +16,7 @@ from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.resized_axes import name_resized_axes
 from convert.passes.size_checks import drop_size_checks
 from convert.patterns.response_norm import find_response_norms
+from convert.request.options import Options
 from convert.rules.onnx_schemas import operator_of
 
 from .. import ops  # noqa: F401  (fills the table)
@@ -75,6 +74,6 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean, fuse_dense)
 
 
-def legalize(model: ir.Model, dump: Path | None = None) -> bool:
-    """Run the passes and return whether the model was modified. dump: as for `run_passes`."""
-    return run_passes(model, PASSES, dump)
+def legalize(model: ir.Model, options: Options | None = None) -> bool:
+    """Run the passes and return whether the model was modified. options: as for `run_passes`."""
+    return run_passes(model, PASSES, options)

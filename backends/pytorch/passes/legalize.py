@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx_ir as ir
 
 from convert.legalize.write_out import write_out
@@ -18,6 +16,7 @@ from convert.passes.size_checks import drop_size_checks
 from convert.patterns.activations import SWISH
 from convert.patterns.find import replace_layers
 from convert.patterns.response_norm import find_response_norms
+from convert.request.options import Options
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..rules import onnx_op
@@ -59,6 +58,6 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def legalize(model: ir.Model, dump: Path | None = None) -> bool:
-    """Run the passes and return whether the model was modified. dump: as for `run_passes`."""
-    return run_passes(model, PASSES, dump)
+def legalize(model: ir.Model, options: Options | None = None) -> bool:
+    """Run the passes and return whether the model was modified. options: as for `run_passes`."""
+    return run_passes(model, PASSES, options)

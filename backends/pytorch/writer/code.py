@@ -35,7 +35,7 @@ def write_code(model: ir.Model, path: Path, options: Options, report: Report, bu
     """Write `model.py` and `model.safetensors` into the folder `path`. Raises `Unsupported`."""
     asked = checked_conditions(model)
     conditions = expressible(asked, fed_inputs(model, buffers))
-    legalize(model, options.dump_passes)
+    legalize(model, options)
     check(model)
     note_lost_checks([text for text in asked if text not in conditions], "a model in code", report)
     code, state = code_of(model, buffers, conditions)

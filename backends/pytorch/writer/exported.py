@@ -59,7 +59,7 @@ def captured(
     """Return the program of `model`; notes name the format as `form`. Raises `Unsupported`."""
     asked = checked_conditions(model)
     conditions = expressible(asked, fed_inputs(model, buffers))
-    legalize(model, options.dump_passes)
+    legalize(model, options)
     check(model)
     try:
         program = export_model(model, buffers, conditions, report)

@@ -108,15 +108,15 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
         if not (options.dtype or options.quantize) and has_half_weights(model):
             options = replace(options, dtype="float16")
         narrow = widen_halves(model)
-    run_passes(model, (find_integer_products,), options.dump_passes)
+    run_passes(model, (find_integer_products,), options)
     quantized = QuantizedParts() if options.dtype or options.quantize else mark_quantized(model)
     # The calibrator ends the process at loops of fixed sizes that read a row by their counter (TensorFlow 2.21).
-    run_passes(model, (split_pools, *((unroll_loops,) if options.calibrate else ())), options.dump_passes)
-    legalize(model, options.dump_passes, WRITTEN_OUT)
+    run_passes(model, (split_pools, *((unroll_loops,) if options.calibrate else ())), options)
+    legalize(model, options, WRITTEN_OUT)
     passes = narrow_products, reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias
-    run_passes(model, passes, options.dump_passes)
+    run_passes(model, passes, options)
     if narrow:
-        run_passes(model, (cast_ends,), options.dump_passes)
+        run_passes(model, (cast_ends,), options)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     write_fusion_barriers_as_checks(definition)

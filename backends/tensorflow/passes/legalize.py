@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import wraps
-from pathlib import Path
 
 import onnx_ir as ir
 
@@ -19,6 +18,7 @@ from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.resized_axes import name_resized_axes
 from convert.patterns.response_norm import find_response_norms
+from convert.request.options import Options
 
 from ..rules import onnx_op, operator_of
 from .fold_pads import fold_pads
@@ -52,8 +52,8 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean)
 
 
-def legalize(model: ir.Model, dump: Path | None = None, lacking: Collection[str] = ()) -> bool:
-    """Run the passes and return whether the model was modified. dump: as for `run_passes`.
+def legalize(model: ir.Model, options: Options | None = None, lacking: Collection[str] = ()) -> bool:
+    """Run the passes and return whether the model was modified. options: as for `run_passes`.
 
     lacking: operators that the format lacks although the table has rules for them; they are lowered.
     """
@@ -63,4 +63,4 @@ def legalize(model: ir.Model, dump: Path | None = None, lacking: Collection[str]
         return write_out(model, lambda node: onnx_op.takes(node) and operator_of(node) not in lacking)
 
     passes = [expand_lacking if one is expand_unsupported and lacking else one for one in PASSES]
-    return run_passes(model, passes, dump)
+    return run_passes(model, passes, options)

@@ -33,7 +33,7 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
 
     With `WEIGHTS` "constants" the weights are constants of the single saved function.
     """
-    legalize(model, options.dump_passes)
+    legalize(model, options)
     check(model)
     constants = WEIGHTS.of(options) == "constants"
     if constants:
@@ -51,7 +51,7 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
 
 def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:
     """Write a GraphDef with a placeholder per input and an Identity per output, under their names."""
-    legalize(model, options.dump_passes)
+    legalize(model, options)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     for wanted, name in [*inputs, *outputs]:

@@ -27,7 +27,7 @@ class Steps(list):
 
 
 def emit(model, options):
-    run_passes(model, (clean,), options.dump_passes)
+    run_passes(model, (clean,), options)
     onnx_op.check((operator_of(node), location_of(node)) for node in model.graph.all_nodes())
     arrays = {name: value.const_value.numpy() for name, value in model.graph.initializers.items()}
     names, t = {value: value.name for value in (*model.graph.inputs, *model.graph.initializers.values())}, Steps()
