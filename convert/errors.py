@@ -250,7 +250,7 @@ class ResourceLimit(ConvertError):
 
     >>> import convert
     >>> from convert.parity.method import VerifyMethod
-    >>> from convert.processes.process import Limits
+    >>> from convert.processes.run_here import Limits
     >>> try:
     ...     convert.convert("mnist_cnn.onnx", "onnx", "copy.onnx", method=VerifyMethod(limits=Limits(seconds=0.01)))
     ... except convert.ResourceLimit as error:

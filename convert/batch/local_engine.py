@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 
-from convert.batch import machine
 from convert.batch.fork_server_pool import WarmPool, warm_pool
 from convert.batch.plan import Task
 from convert.batch.worker import PASSING, TaskResult, run
+from convert.processes import machine
 
 RETRIES = 1
 

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, replace
 from typing import Any
 
-from convert.batch import machine
 from convert.batch.fork_server_pool import fork_server_socket, kinds_and_formats
 from convert.batch.plan import Task
 from convert.batch.processes import kill_orphans
@@ -23,6 +22,7 @@ from convert.batch.task_key import versions
 from convert.batch.worker import PASSING, TaskResult, run
 from convert.errors import ConvertError, UsageError
 from convert.files.scratch import sweep_scratch
+from convert.processes import machine
 
 _GRACE = 300.0
 """Seconds after a task's own limit, which its worker enforces, before Ray ends it, in case the worker hangs."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convert.batch import local_engine, machine, ray_engine
+from convert.batch import local_engine, ray_engine
 from convert.batch.journal import History, Journal, history
 from convert.batch.made import discard_damaged, is_there
 from convert.batch.plan import Task
@@ -19,6 +19,7 @@ from convert.batch.task_key import compute_key, look_at, versions
 from convert.batch.worker import OUTCOMES, SUCCESSES, TaskResult
 from convert.errors import ConvertError
 from convert.files.scratch import sweep_scratch
+from convert.processes import machine
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
         "unverified", "notes", "error")  # fmt: skip

@@ -13,7 +13,7 @@ from convert import limits
 from convert.errors import UsageError
 
 if TYPE_CHECKING:
-    from convert.processes.process import Limits
+    from convert.processes.run_here import Limits
 
 
 _LONGEST = 1e8
@@ -47,7 +47,7 @@ class LimitOptions:
 
     def of_runs(self) -> Limits:
         """Return the limits for each run of a model."""
-        from convert.processes.process import Limits
+        from convert.processes.run_here import Limits
 
         memory = self.bytes()
         return Limits(memory=memory) if self.timeout is None else Limits(self.seconds(), memory)

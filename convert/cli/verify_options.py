@@ -16,7 +16,7 @@ from convert.errors import ConvertError, UsageError
 if TYPE_CHECKING:
     from convert.outcome.report import Report
     from convert.parity.method import VerifyMethod
-    from convert.processes.process import Limits
+    from convert.processes.run_here import Limits
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 from convert.outcome.notes import Note
 from convert.outcome.verdict import Verdict
 from convert.parity.inputs.feeds import Feed
-from convert.processes.process import Outputs
+from convert.processes.run_here import Outputs
 
 if TYPE_CHECKING:
     from convert.parity.pairing.stored_weights import PlacedWeights

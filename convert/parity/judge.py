@@ -38,7 +38,7 @@ from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Expla
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
 from convert.parity.method import VerifyMethod
-from convert.processes.process import Outputs
+from convert.processes.run_here import Outputs
 
 if TYPE_CHECKING:
     from convert.reference.quantized import NarrowedOutputs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.request.naming import Names
 from convert.request.options import Options
 from convert.runtimes.differences import Difference

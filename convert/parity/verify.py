@@ -51,7 +51,8 @@ from convert.parity.runs.repeats import (
 )
 from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
 from convert.passes.layout.boundary import Moves, boundary_permutations
-from convert.processes.process import Outputs, execute, run_all, with_stand_ins
+from convert.processes.process import execute
+from convert.processes.run_here import Outputs, run_all, with_stand_ins
 from convert.request import stored as stored_as
 from convert.request.calibration import parse_method
 from convert.request.options import Options

@@ -16,7 +16,7 @@ from convert.errors import ConvertError, ResourceLimit, Unsupported, limit_of_sy
 from convert.processes.sandbox import confine, die_with_parent
 
 if TYPE_CHECKING:
-    from convert.processes.process import Limits
+    from convert.processes.run_here import Limits
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ def _run_job(folder: Path) -> None:
     from convert import plugin
     from convert.processes.arrays import load_arrays, save_arrays
     from convert.processes.done import report_to_parent
-    from convert.processes.process import failed_run, run_all
+    from convert.processes.run_here import failed_run, run_all
     from convert.rules.user_files import load_code, load_rules
 
     source, count, limits, how = pickle.loads((folder / "job.pickle").read_bytes())
@@ -66,7 +66,7 @@ def _run_job(folder: Path) -> None:
 
 def _limit_error(limits: Limits, label: str, error: ConvertError) -> ConvertError:
     """Return the error, or a resource-limit error if that is its cause: each runtime reports it in its own words."""
-    from convert.processes.process import NO_MEMORY
+    from convert.processes.run_here import NO_MEMORY
 
     if (exhausted := limit_of_system(error.message)) is not None and limits.memory is None:
         return exhausted

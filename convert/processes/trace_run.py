@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from convert.errors import Unsupported
-from convert.processes.process import TRACE, Limits, RunningChild
+from convert.processes.process import RunningChild
+from convert.processes.run_here import TRACE, Limits
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.runtimes.trace import Trace

@@ -35,7 +35,7 @@ from convert.outcome.report import Report
 from convert.outcome.verdict import Divergence
 from convert.parity.inputs import feeds as inputs
 from convert.parity.locate.places import locate, locate_source
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.request.naming import Names
 from convert.request.options import Options, parse_input
 

@@ -25,7 +25,7 @@ from convert import activity, api
 from convert.errors import ResourceLimit
 from convert.graph.shape_inference import infer_proto
 from convert.parity.method import VerifyMethod
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from tests.convert.processes.test_sandbox import endless_model
 from tests.support import hostile
 from tests.support.marks import slow

@@ -140,7 +140,7 @@ def _pair(outcome: Outcome, folder: Path, seeds: int, seconds: int) -> bool:
     import convert
     from convert.parity.method import VerifyMethod
     from convert.parity.verify import unavailable_reason
-    from convert.processes.process import Limits
+    from convert.processes.run_here import Limits
 
     method = VerifyMethod(seeds=seeds, limits=Limits(seconds=seconds))
     if outcome.pair == "caffe2":

@@ -104,7 +104,7 @@ def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> No
     """
     import convert
     from convert.parity.method import VerifyMethod
-    from convert.processes import process
+    from convert.processes import run_here
 
     path = folder / f"model.{outcome.target}"
     report = convert.convert(
@@ -113,7 +113,7 @@ def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> No
         path,
         inputs=built.inputs,
         verify=True,
-        method=VerifyMethod(seeds=limits.seeds, limits=process.Limits(seconds=limits.seconds)),
+        method=VerifyMethod(seeds=limits.seeds, limits=run_here.Limits(seconds=limits.seconds)),
         **built.options,
     )
     verdict = report.verdict

@@ -64,7 +64,15 @@ def _content(path: Path, root: Path) -> Content:
             if not node.level:
                 found.absolute.append((node.lineno, node.module or ""))
         (found.unseen if typing else found.seen).extend((name, at_top) for name in names)
+    found.seen.extend((name, False) for name in _imported_by_name(tree))
     return found
+
+
+def _imported_by_name(tree: ast.AST) -> Iterator[str]:
+    """Yield the literal arguments of `import_module`: imports that exist at run time only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (str(argument.value) for argument in node.args[:1] if isinstance(argument, ast.Constant))
 
 
 def _statements(

@@ -14,7 +14,7 @@ from convert.errors import BadInput, ConvertError
 from convert.graph import Graph
 from convert.parity import verify as verification
 from convert.parity.runs import repeats
-from convert.processes.process import AS_USED, Limits, run_all
+from convert.processes.run_here import AS_USED, Limits, run_all
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -14,7 +14,7 @@ from convert.outcome.verdict import FAIL, Finding
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.passes.layout.boundary import boundary_permutations
-from convert.processes.process import Outputs
+from convert.processes.run_here import Outputs
 from convert.request.naming import Names
 from convert.request.source import Source
 from convert.request.storage import REAL_IO

@@ -19,7 +19,7 @@ from convert.outcome.notes import Note
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, Finding, Verdict
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.magnitudes import rms
-from convert.processes.process import Outputs
+from convert.processes.run_here import Outputs
 
 SAMPLES = 256
 """Number of runs of each side."""

@@ -31,7 +31,7 @@ from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, r
 from convert.parity.inputs.cost import is_small
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
-from convert.processes.process import Outputs
+from convert.processes.run_here import Outputs
 
 
 def later_sets(graph: ir.Model, feeds: Sequence[Feed]) -> list[int]:

@@ -17,7 +17,8 @@ from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Finding, Generatio
 from convert.parity.compare.outputs import FACTOR, MIN_TOLERANCE, OUTLIER
 from convert.parity.magnitudes import rms, smaller_parts
 from convert.parity.method import VerifyMethod
-from convert.processes.process import GENERATE, GENERATION_KEY, execute
+from convert.processes.process import execute
+from convert.processes.run_here import GENERATE, GENERATION_KEY
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.runtimes.generation import PAST, PRESENT, STATES, CachePart, EncoderGeneration, Generation

@@ -30,7 +30,8 @@ from convert.parity.inputs.feeds import (
     sized_feed,
 )
 from convert.parity.inputs.size_guards import broken_guards
-from convert.processes.process import PROBE, PROBE_FIRST, Limits, execute
+from convert.processes.process import execute
+from convert.processes.run_here import PROBE, PROBE_FIRST, Limits
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -22,7 +22,7 @@ from convert.parity.compare.randomness import random_values
 from convert.parity.inputs.feeds import Feed
 from convert.parity.locate.pairing import agreeing_names, departing_steps, read_back, steps_of, trace_graph
 from convert.parity.pairing.counterparts import Counterparts
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.processes.trace_run import trace
 from convert.request.naming import Names
 from convert.request.options import Options

@@ -31,7 +31,7 @@ from convert.parity.locate.subgraph import Cutter, set_shapes
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.passes.clean import lift_constants
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source

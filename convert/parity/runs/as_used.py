@@ -13,7 +13,8 @@ import numpy as np
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.outcome.notes import Note
-from convert.processes.process import AS_USED, Limits, Outputs, RunningChild, execute, settings_of
+from convert.processes.process import RunningChild, execute, settings_of
+from convert.processes.run_here import AS_USED, Limits, Outputs
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -13,7 +13,8 @@ from convert.outcome.notes import Note
 from convert.outcome.verdict import Latency
 from convert.parity.inputs.feeds import Feed
 from convert.parity.runs.repeats import child_results
-from convert.processes.process import TIME, Limits, execute
+from convert.processes.process import execute
+from convert.processes.run_here import TIME, Limits
 from convert.request.options import Options
 from convert.request.source import Source
 

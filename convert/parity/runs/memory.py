@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from convert.batch import machine
-from convert.processes.process import Limits
+from convert.processes import machine
+from convert.processes.run_here import Limits
 from convert.text import bytes_text
 
 _AT_ONCE = 4

@@ -19,7 +19,8 @@ from convert.parity.inputs.cost import is_small
 from convert.parity.inputs.feeds import Feed
 from convert.parity.method import VerifyMethod
 from convert.passes.layout.boundary import Moves, boundary_permutations
-from convert.processes.process import Outputs, RunningChild, execute
+from convert.processes.process import RunningChild, execute
+from convert.processes.run_here import Outputs
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from convert.batch import local_engine, machine, ray_engine, worker
+from convert.batch import local_engine, ray_engine, worker
 from convert.batch.made import describe
 from convert.batch.plan import Task
 from convert.batch.record_form import is_record
@@ -23,6 +23,7 @@ from convert.batch.worker import TaskResult
 from convert.errors import BadInput
 from convert.outcome.notes import Note
 from convert.outcome.verdict import OutputVerdict, SetErrors, Verdict
+from convert.processes import machine
 from tests.support.batch_tools import tiny
 
 

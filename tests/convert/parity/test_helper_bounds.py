@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.batch import machine
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, RANGE_KEY
@@ -20,7 +19,8 @@ from convert.parity.inputs import size_guards
 from convert.parity.inputs.feeds import Feed
 from convert.parity.pairing import weights
 from convert.parity.runs import memory
-from convert.processes.process import Limits
+from convert.processes import machine
+from convert.processes.run_here import Limits
 
 F, I = ir.DataType.FLOAT, ir.DataType.INT64  # noqa: E741
 

@@ -15,7 +15,7 @@ from convert.outcome.verdict import PASS, Latency
 from convert.parity.inputs.feeds import Feed
 from convert.parity.method import VerifyMethod
 from convert.parity.runs.latency import measure_latency
-from convert.processes.process import TIME, Limits, run_all
+from convert.processes.run_here import TIME, Limits, run_all
 from convert.request.options import Options
 from convert.request.source import Source
 from tests.support.sides import Arrays, Side

@@ -112,7 +112,7 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
     from convert.outcome.report import Report
     from convert.parity.inputs.feeds import Feed
     from convert.parity.locate.places import locate_source
-    from convert.processes.process import Limits
+    from convert.processes.run_here import Limits
     from convert.reference import executor
     from convert.request.options import Options
 
@@ -171,7 +171,7 @@ def test_an_onnx_file_is_followed_in_its_own_runtime(tmp_path: Path) -> None:
     from convert.outcome.report import Report
     from convert.parity.inputs.feeds import Feed
     from convert.parity.locate.places import locate_source
-    from convert.processes.process import Limits
+    from convert.processes.run_here import Limits
     from convert.request.options import Options
     from convert.request.source import Source
 

@@ -8,9 +8,10 @@ import onnx
 import pytest
 
 import convert
-from convert.batch import machine
 from convert.parity.runs.memory import bytes_of_run
-from convert.processes.process import Limits, RunningChild
+from convert.processes import machine
+from convert.processes.process import RunningChild
+from convert.processes.run_here import Limits
 
 MODEL = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx"
 

@@ -28,7 +28,7 @@ from convert.parity.method import VerifyMethod
 from convert.parity.pairing import weights
 from convert.parity.pairing.counterparts import _check_pair, _Lists, find_counterparts
 from convert.parity.runs import as_used, repeats
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source

@@ -26,7 +26,7 @@ from convert.parity.locate.profile import profile_errors
 from convert.parity.method import VerifyMethod
 from convert.parity.runs import repeats
 from convert.parity.runs.repeats import compare_distributions
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.reference.quantized import NarrowedOutputs
 from convert.request.naming import Names
 from convert.request.options import Options

@@ -19,7 +19,7 @@ from convert.parity.locate import places
 from convert.parity.locate.pairing import trace_graph
 from convert.parity.locate.places import locate, locate_source
 from convert.parity.locate.profile import TargetValues, _relative_error, profile_errors, relevant_places
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source

@@ -27,7 +27,7 @@ from convert.parity.locate.places import _distance
 from convert.parity.magnitudes import rms
 from convert.parity.method import VerifyMethod
 from convert.parity.verify import _worst_feed, failed_run_verdict
-from convert.processes.process import with_stand_ins
+from convert.processes.run_here import with_stand_ins
 from convert.request.options import Options
 from convert.request.source import Source
 from tests.convert.parity.input_models import plain, sized

@@ -22,7 +22,7 @@ from convert.parity.locate.profile import TargetValues
 from convert.parity.magnitudes import smaller_columns, smaller_parts
 from convert.parity.method import VerifyMethod
 from convert.parity.runs import memory
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.request.options import Options
 from tests.convert.parity.input_models import plain
 from tests.support.sides import SOURCE, TARGET

@@ -15,7 +15,7 @@ from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.parity.inputs import size_search
 from convert.parity.inputs.size_search import describe_search, search_sizes, suggested_sizes
-from convert.processes.process import PROBE, PROBE_FIRST, Limits
+from convert.processes.run_here import PROBE, PROBE_FIRST, Limits
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -20,7 +20,7 @@ from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.parity.runs import source_runs
 from convert.parity.verify import unavailable_reason, verify
-from convert.processes.process import Limits
+from convert.processes.run_here import Limits
 from convert.request import stored as stored_as
 from convert.request.given_arrays import load_inputs
 from convert.request.options import Options

@@ -20,11 +20,12 @@ import convert
 from convert import limits
 from convert.errors import BadInput, ConvertError, NotLoaded, ResourceLimit
 from convert.plugin import Runner
-from convert.processes import process
+from convert.processes import run_here
 from convert.processes.arrays import load_arrays, save_arrays
 from convert.processes.child import _limit_error
 from convert.processes.fork_client import ADDRESS
-from convert.processes.process import PROBE, PROBE_FIRST, Limits, execute, failed_run
+from convert.processes.process import execute
+from convert.processes.run_here import PROBE, PROBE_FIRST, Limits, failed_run
 from convert.request.given_arrays import load_inputs
 from convert.request.options import Options
 from convert.request.source import Source
@@ -71,7 +72,7 @@ def test_feeds_are_tried_until_one_runs() -> None:
 def test_no_more_feeds_are_tried_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of gigabytes was loaded for each of sixty sizes, and took minutes before it was refused."""
     seconds = iter([0.0, 5.0, 19.0, 21.0])  # at the start, and before each feed except the first
-    monkeypatch.setattr(process.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(run_here.time, "monotonic", lambda: next(seconds))
     tried: list[int] = []
 
     class Failing:
@@ -80,7 +81,7 @@ def test_no_more_feeds_are_tried_when_the_time_is_over(monkeypatch: pytest.Monke
             raise ValueError("no")
 
     feeds = [{"x": np.array(i)} for i in range(9)]
-    found = process._probe(cast(Runner, Failing()), Source("onnx"), feeds, Options(), once=True)
+    found = run_here._probe(cast(Runner, Failing()), Source("onnx"), feeds, Options(), once=True)
     assert tried == [0, 1, 2]
     assert [bool(row["runs"]) for row in found] == [False] * 3
 

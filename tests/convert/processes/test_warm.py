@@ -19,7 +19,7 @@ import json, os, sys
 from pathlib import Path
 import numpy as np
 from convert import plugin
-from convert.processes import process
+from convert.processes import process, run_here
 from convert.processes import warm
 from convert.processes.fork_client import ForkedProcess
 from convert.request.source import Source
@@ -37,7 +37,7 @@ warm.warm_up("onnx-object")
 feed = {"image": np.ones((2, 1, 28, 28), np.float32)}
 sockets = [warm.address_of("onnx", {}), warm.address_of("onnx-object", {}), warm.address_of("onnx", {"SETTING": "0"})]
 found = {"sockets": sockets, "forked": [], "outputs": []}
-for precision, setting in (("float32", 0), (process.AS_USED, 0), (process.AS_USED, 1)):
+for precision, setting in (("float32", 0), (run_here.AS_USED, 0), (run_here.AS_USED, 1)):
     child = process.execute(Source("onnx", Path(sys.argv[1])), [feed], [precision], setting=setting)
     found["forked"].append(isinstance(child.process, ForkedProcess))
     found["outputs"] += [float(next(iter(o[0].values())).sum()) for o in child.results().values()]

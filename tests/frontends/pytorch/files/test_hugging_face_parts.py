@@ -25,7 +25,7 @@ from convert.outcome.report import Tensor
 from convert.outcome.verdict import GenerationVerdict, OutputVerdict, Verdict
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.method import VerifyMethod
-from convert.processes.process import _generated
+from convert.processes.run_here import _generated
 from convert.request.options import Options
 from convert.request.source import Source
 from tests.support.greedy import greedy_with_encoder
