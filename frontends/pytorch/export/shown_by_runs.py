@@ -8,9 +8,9 @@ forward raises an exception, and so does the target's operator. Others are not:
 - a tensor with a dim of length 1 is contiguous, and a write to the result of `contiguous()` or `flatten()` reaches the
   tensor itself
 
-If runs at such sizes differ, the guard becomes a decision like those that forward makes in Python. If those of a
-small module differ at sizes for which the capture should hold, forward sees that it is captured, and the capture is
-refused.
+If runs at such sizes differ, the guard becomes a decision like those that forward makes in Python. If those at sizes
+for which the capture should hold differ, forward sees that it is captured, and the capture is refused. Runs take time,
+so these are made only where module and capture call other operators (`called_operators.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from ..common.locate import source_of
 from ..inputs.examples import example_tensor
 from ..torch_internals import OpOverload, schema_of
 from .branches import Branch
+from .called_operators import calls_the_same
 from .captured import Capture, gives_same, holds_for, is_small, other_numbers, places_of_symbols
 from .dims import is_fixed
 from .prepare import with_explicit_writes
@@ -78,6 +79,7 @@ class _Trial:
             lows, highs = [w.low for w in dynamic_dims if w.low], [w.high for w in dynamic_dims if w.high]
             self.bounds[str(symbol)] = [max(lows, default=1), min(highs, default=None)]
         self.agreed: dict[tuple[int, ...], bool | None] = {}
+        self.called: dict[tuple[int, ...], bool | None] = {}
 
     # -- guards -------------------------------------------------------------------------------------------------------
 
@@ -159,10 +161,13 @@ class _Trial:
     # -- lengths of 1 -------------------------------------------------------------------------------------------------
 
     def try_short_lengths(self) -> None:
-        """Try lengths of 1 if forward decides on sizes, or writes: PyTorch assumes that dynamic dims are longer."""
-        if not self.decides:
+        """Try lengths of 1, which PyTorch assumes that dynamic dims do not have.
+
+        If forward neither decides on sizes nor writes, all of them are tried together first.
+        """
+        short = self._short_symbols()
+        if not self.decides and not self._differ_at_ones():
             return
-        short = [s for s in self.symbols if (self.bounds[str(s)][0] or 1) == 1]
         count = len(short)
         sizes = (1, 2, count) if count <= _MOST_PAIRED else (1, count)
         found: list[set[Any]] = []
@@ -170,6 +175,19 @@ class _Trial:
             if not any(known <= group for known in found) and self._differ_when_short(group):
                 found.append(group)
                 self.branches.append(Branch(_longer(group), True, self._writing_line(), guarded=False))
+
+    def _short_symbols(self) -> list[Any]:
+        """Return the symbols whose length may be 1."""
+        return [s for s in self.symbols if (self.bounds[str(s)][0] or 1) == 1]
+
+    def _ones(self) -> Sizes:
+        return self._small_sizes() | dict.fromkeys(self._short_symbols(), 1)
+
+    def _differ_at_ones(self) -> bool:
+        """Return whether runs differ with all lengths at 1, where module and capture call other operators."""
+        if self.done.of_some_data or self._call_the_same(self._ones()):
+            return False
+        return self._run(self._ones(), self.explicit.unbounded) is False
 
     def _differ_when_short(self, group: set[Any]) -> bool:
         """Return whether runs with these lengths at 1 differ; if forward writes, with other lengths both odd and
@@ -187,30 +205,44 @@ class _Trial:
         return False
 
     def refuse_another_program(self) -> None:
-        """Raise `Unsupported` if the capture of a small module gives other results than forward at sizes for which it
-        should hold.
+        """Raise `Unsupported` if the capture gives other results than forward at sizes for which it should hold.
 
-        Python can ask a symbolic size things that the capture does not see: `case int():`, `n.__class__`, `n is True`.
-        A large module is not run; a verification runs it at several sizes.
+        Python can ask symbolic sizes things that the capture does not see: `case int():`, `n.__class__`, `n is m`.
+        For a large module, one set of sizes has to do.
         """
-        sizes = self._small_sizes(2)
+        if self.done.of_some_data:
+            return
+        rising = self._small_sizes(2)
+        falling = dict(zip(rising, reversed(rising.values()), strict=True))
+        equal = dict.fromkeys(rising, max(rising.values()))
+        tried = [equal, rising, falling] if len(rising) > 1 else [rising]
+        if not is_small(self.module):
+            tried = [] if self._call_the_same(self._ones()) else tried[:1]
+        for sizes in tried:
+            if self._should_hold(sizes) and not self._call_the_same(sizes):
+                self._refuse_other_results(sizes)
+
+    def _should_hold(self, sizes: Sizes) -> bool:
+        """Return whether these sizes are within the bounds, and meet the guards and the decisions of the capture."""
         named = {str(s): n for s, n in sizes.items()}
         shapes = {place: sizes[s] for s, found in places_of_symbols(self.done).items() for place in found}
-        if (
-            self.done.of_some_data
-            or not is_small(self.module)
-            or not holds_for(self.done, shapes)
-            or broken_guards([printed(b.path_condition) for b in self.branches], named)
-            or self._run(sizes, self.done.callable, _ROUGHLY) is not False
-            or self._run(sizes, self.module, _ROUGHLY) is False  # results of forward are random
-        ):
+        return (
+            all((low or 1) <= named[name] <= (high or named[name]) for name, (low, high) in self.bounds.items())
+            and holds_for(self.done, shapes)
+            and not broken_guards([printed(b.path_condition) for b in self.branches], named)
+        )
+
+    def _refuse_other_results(self, sizes: Sizes) -> None:
+        if self._run(sizes, self.done.callable, _ROUGHLY) is not False:
+            return
+        if self._run(sizes, self.module, _ROUGHLY) is False:  # results of forward are random
             return
         shown = ", ".join(f"{name} {shape}" for name, shape in self._shapes(sizes).items())
         raise Unsupported(
             f"forward gives other results when torch.export captures it, for inputs of {shown}: it asks for "
-            "the type of a size, or whether it is captured",
-            hint="give numbers for all dims in --input, or let forward treat torch.SymInt as int; --trace "
-            "records the operators of one run instead",
+            "the type or the identity of a size (`n is m`), or whether it is captured",
+            hint="give numbers for all dims in --input, or let forward treat torch.SymInt as int, and compare sizes "
+            "with ==; --trace records the operators of one run instead",
         )
 
     def _writing_line(self) -> str:
@@ -248,17 +280,33 @@ class _Trial:
         return self.agreed[key]
 
     def _run(self, sizes: Sizes, program: Callable[..., Any], tolerance: float | None = None) -> bool | None:
-        shapes, given = self._shapes(sizes), {name: example.tensor for name, example in self.done.call.items()}
-        if any(math.prod(s) > max(_MOST_TIMES * given[name].numel(), _SMALL) for name, s in shapes.items()):
+        tensors = self._tensors(sizes)
+        if tensors is None:
             return None
-        tensors = {
-            name: given[name] if list(given[name].shape) == shape else example_tensor(shape, given[name].dtype)
-            for name, shape in shapes.items()
-        }
         agreed = gives_same(self.module, program, tensors, tolerance)
         if not agreed or tolerance is not None:
             return agreed
         return all(gives_same(self.module, program, other) is not False for other in other_numbers(tensors))
+
+    def _call_the_same(self, sizes: Sizes) -> bool | None:
+        """Return whether module and capture call the same operators at these sizes; None if that is not known."""
+        key = tuple(sizes[s] for s in self.symbols)
+        if key not in self.called:
+            tensors = self._tensors(sizes)
+            self.called[key] = None if tensors is None else calls_the_same(self.module, self.done.unbounded, tensors)
+        return self.called[key]
+
+    def _tensors(self, sizes: Sizes) -> dict[str, torch.Tensor] | None:
+        """Return inputs of these sizes; None if they are too large, or a dim that others determine gets no length."""
+        shapes, given = self._shapes(sizes), {name: example.tensor for name, example in self.done.call.items()}
+        if any(n < 1 <= given[name].shape[i] for name, shape in shapes.items() for i, n in enumerate(shape)):
+            return None
+        if any(math.prod(s) > max(_MOST_TIMES * given[name].numel(), _SMALL) for name, s in shapes.items()):
+            return None
+        return {
+            name: given[name] if list(given[name].shape) == shape else example_tensor(shape, given[name].dtype)
+            for name, shape in shapes.items()
+        }
 
     def _shapes(self, sizes: Sizes) -> dict[str, list[int]]:
         """Return the shape of each input at these sizes."""

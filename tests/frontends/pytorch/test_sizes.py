@@ -229,12 +229,30 @@ def by_class(x: torch.Tensor) -> torch.Tensor:
         by_class,
         lambda x: x * (2 if x.shape[1].__class__.__name__ == "int" else 3),
         lambda x: x * (2 if (x.shape[1] > 4) is True else 3),
+        lambda x: x * (2 if x.shape[1] is x.shape[2] else 3),
+        lambda x: x * (2 if id(x.shape[1]) == id(x.shape[2]) else 3),
         lambda x: x * (2 if torch.compiler.is_exporting() else 3),
     ],
 )
 def test_a_forward_that_sees_that_it_is_captured_is_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with pytest.raises(Unsupported, match="forward gives other results when"):
         read(Calling(function), "tensors_0:float32[b,h,w]")
+
+
+class Large(nn.Module):
+    """A module that asks for the type of a size, behind a layer of 90,000 weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(300, 300)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return by_class(self.layer(x))
+
+
+def test_a_large_forward_that_sees_that_it_is_captured_is_refused() -> None:
+    with pytest.raises(Unsupported, match="forward gives other results when"):
+        read(Large(), "x:float32[b,h,300]")
 
 
 def test_random_results_are_no_other_program() -> None:
