@@ -229,6 +229,7 @@ NUMBERS = {
     "hamming": "return x * torch.hamming_window(w)",
     "hann": "return x * torch.hann_window(w, periodic=False)",
     "hann of signal": "return x * torch.signal.windows.hann(w)",
+    "correction": "return x.std(1, correction=b - 1)",
     "complex": "return torch.view_as_real(torch.complex(x, x * h))",
     "isclose": "return torch.isclose(x, x + 1 / h, atol=1 / w).float()",
     "eq": "return (torch.arange(w) == h).float() + x",

@@ -162,18 +162,24 @@ def count_of(g: Graph, x: ir.Value, axes: list[int], dtype: ir.DataType) -> int 
     return g.Cast(g.ReduceProd(vector(g, lengths), keepdims=0), to=dtype)
 
 
-def _variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) -> tuple[ir.Value, ir.Value]:
+def _variance(
+    g: Graph, x: ir.Value, dim: Any, correction: float | ir.Value, keepdim: bool
+) -> tuple[ir.Value, ir.Value]:
     """Return the mean squared distance from the mean, over n - correction, and the mean."""
     axes = axes_of(g, x, dim)
     centre = emit_mean(g, x, axes, True)
     gap = g.Sub(x, centre)
     squares = emit_reduce(g, "ReduceSum", g.Mul(gap, gap), axes, keepdim)
     count = count_of(g, x, axes, g.dtype(x))
-    degrees = (
-        constant_like(g, count - correction, x)
-        if isinstance(count, int)
-        else g.Sub(count, constant_like(g, correction, x))
-    )
+    if isinstance(count, int) and not isinstance(correction, ir.Value):
+        degrees = constant_like(g, count - correction, x)
+    else:
+        degrees = g.Sub(
+            *(
+                cast(g, n, g.dtype(x)) if isinstance(n, ir.Value) else constant_like(g, n, x)
+                for n in (count, correction)
+            )
+        )
     spread = g.Div(squares, g.Max(degrees, constant_like(g, 0.0, x)))
     return spread, centre if keepdim or g.rank(x) == 0 else g.Squeeze(centre, axes)
 
@@ -187,7 +193,9 @@ def _spread_rule(root: bool, mean: bool) -> Any:
         g: Graph, x: ir.Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None
     ) -> Any:
         wide = cast(g, x, torch.float32) if g.dtype(x) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) else x
-        spread, centre = _variance(g, wide, dim, float(unbiased) if correction is None else float(correction), keepdim)
+        if not isinstance(correction, ir.Value):
+            correction = float(unbiased if correction is None else correction)
+        spread, centre = _variance(g, wide, dim, correction, keepdim)
         spread = cast(g, g.Sqrt(spread) if root else spread, g.dtype(x))
         return [spread, cast(g, centre, g.dtype(x))] if mean else spread
 
