@@ -343,6 +343,13 @@ TABLE = (
         why="what raises for a singular matrix is an effect, which torch.export threads through the program",
     ),
     Patch(
+        Stage.DECOMPOSITIONS,
+        ("torch.export.exported_program._remove_unnecessary_copy_op_pass",),
+        Put(lambda module, signature: (module, signature)),
+        why="a copy that is a buffer's last write is removed even if it broadcasts or casts what it copies",
+        upstream="https://github.com/pytorch/executorch/issues/7515",
+    ),
+    Patch(
         Stage.DECISIONS,
         (f"{_SHAPES}.ShapeEnv.evaluate_sym_node",),
         Within(deciding, ("path",)),

@@ -33,8 +33,8 @@ from .dims import is_fixed
 from .explain import is_about_data
 from .grad_regions import without_grad_regions
 from .grid_gradients import DECOMPOSITIONS
-from .patches.pools import infer_line_pools
-from .patches.whole_rnn import infer_rnn_shapes
+from .patch_table import patched
+from .patches.patch import Stage
 from .silent_aliases import is_silent_alias, without_silent_aliases
 
 INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -152,7 +152,7 @@ def _decomposed(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProg
     tensor.
     """
     try:
-        with infer_rnn_shapes(), infer_line_pools():
+        with patched(Stage.LENGTHS), patched(Stage.DECOMPOSITIONS):
             return program.run_decompositions(table)
     except Exception as error:
         if not is_about_data(error):
@@ -182,7 +182,7 @@ def uses_vmap(program: ExportedProgram) -> bool:
 
 def _functionalize(program: ExportedProgram) -> ExportedProgram:
     try:
-        with infer_rnn_shapes(), infer_line_pools():
+        with patched(Stage.LENGTHS), patched(Stage.DECOMPOSITIONS):
             return program.run_decompositions({})
     except AssertionError as error:
         hint = "where one tensor is two buffers and forward writes to it, keep it in one of them"

@@ -427,3 +427,32 @@ def test_a_buffer_that_no_call_takes_from_an_earlier_one_is_no_state(
     x = noise(4, 3)
     found = run(model, x, *(np.ones((2, 3), np.float32) for _ in state))
     np.testing.assert_allclose(found[0], module(torch.from_numpy(x)).numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Copied(nn.Module):
+    """Its last write to a buffer is a copy that broadcasts or casts, and its result depends on that."""
+
+    def __init__(self, kept: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("kept", kept)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.kept.copy_(x.mean(0))
+        return x + self.kept.sum() / 3
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [torch.zeros(2, 3), torch.zeros(4, 1, 3), torch.zeros(3, dtype=torch.int64), torch.zeros(3, dtype=torch.float16)],
+    ids=["broadcast", "broadcast twice", "truncated", "rounded"],
+)
+def test_a_copy_to_a_buffer_has_the_shape_and_dtype_of_the_buffer(kept: torch.Tensor) -> None:
+    """PyTorch's run_decompositions puts the copied tensor in the place of the buffer."""
+    module = Copied(kept).eval()
+    model = read(module, "x:float32[batch,3]")
+    assert [v.name for v in model.graph.outputs] == ["output", "kept_next"]
+    x = noise(4, 3) * 10
+    output, after = run(model, x, kept.numpy())
+    np.testing.assert_allclose(output, module(torch.from_numpy(x)).numpy(), rtol=1e-5, atol=1e-6)
+    assert after.dtype == module.kept.numpy().dtype
+    np.testing.assert_allclose(after, module.kept.numpy(), rtol=1e-5, atol=1e-6)

@@ -34,11 +34,13 @@ class Stage(Enum):
     CAPTURE = auto()
     """One call of torch.export."""
     LENGTHS = auto()
-    """One call of torch.export, except for one that records gradients."""
+    """One call of torch.export, except for one that records gradients, or of run_decompositions."""
     BLOCKS = auto()
     """One call of torch.export that is repeated if blocks turn out to differ."""
     GRADIENTS = auto()
     """One call of torch.export below autograd."""
+    DECOMPOSITIONS = auto()
+    """One call of run_decompositions."""
     DECISIONS = auto()
     """A capture that takes one path of each decision on data."""
     CACHE = auto()
