@@ -259,6 +259,7 @@ def _is_alike(a: Any, b: Any, tolerance: float | None = None) -> bool:
         return bool(a == b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    a, b = (t if t.layout is torch.strided else t.to_dense() for t in (a, b))
     if not (a.is_floating_point() or a.is_complex()) or not a.numel():
         return tolerance is not None or torch.equal(a, b)
     sizes = a.abs()[torch.isfinite(a)]
