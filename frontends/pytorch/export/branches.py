@@ -30,6 +30,9 @@ _BETWEEN = (
 # Files between the call of a tensor method and PyTorch's C++ code, which asks on its own behalf.
 _CALLING = (f"{TORCH}_export/non_strict_utils.py", f"{_OWN}patches/replacements.py")
 
+# Files that call a function of torch.library.register_fake, which infers the shapes of a custom operator.
+_INFERRING = tuple(f"{TORCH}{name}" for name in ("library.py", "_library/utils.py", "_library/custom_ops.py"))
+
 
 @dataclass(frozen=True)
 class Branch:
@@ -135,19 +138,33 @@ def _in_symbols_left(branch: Branch, environment: Any) -> Branch:
 
 
 def asking_line(between: tuple[str, ...] = _BETWEEN) -> str:
-    """Return file:line of the code that asked, "" for PyTorch itself; `between` are files that only pass calls on."""
+    """Return file:line of the frame that `asking_frame` returns, "" for None."""
     frame = asking_frame(between)
     return "" if frame is None else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def asking_frame(between: tuple[str, ...] = _BETWEEN) -> FrameType | None:
-    """Return the frame of the code that asked, None for PyTorch itself; `between` are files that only pass calls on."""
+    """Return the frame of the code that asked, None for PyTorch itself and for the shapes of a custom operator.
+
+    `between` are files that only pass calls on.
+    """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and (
         frame.f_code.co_filename.startswith((*between, _HERE)) or stands_for_min_or_max(frame.f_code)
     ):
         frame = frame.f_back
-    return None if frame is None or _is_of_pytorch(frame) else frame
+    return None if frame is None or _is_of_pytorch(frame) or _infers_shapes(frame) else frame
+
+
+def _infers_shapes(frame: FrameType) -> bool:
+    """Return whether a frame belongs to a function that infers the shapes of a custom operator.
+
+    Its conditions are requirements of the operator, as those of PyTorch's own operators are.
+    """
+    caller: FrameType | None = frame
+    while caller is not None and not _is_of_pytorch(caller):
+        caller = caller.f_back
+    return caller is not None and caller.f_code.co_filename.startswith(_INFERRING)
 
 
 def calling_line() -> str:

@@ -145,7 +145,8 @@ class SizeConditions:
             made = holds(g, f"{_OWN_SIZE} == {text}", {**sizes, _OWN_SIZE: size})
             other = f"{places[text][0].name}.shape[{places[text][1]}]" if text in places else text
             own = self.way.names.get((node.name, i))
-            condition = f"{own} == {text}" if own else f"{node.name}.shape[{i}] == {other}"
+            is_named = own is not None and own != text  # dims that share a name are told apart by their inputs
+            condition = f"{own} == {text}" if is_named else f"{node.name}.shape[{i}] == {other}"
             if made is None:
                 raise self._refusal(condition)
             self._require(g, made, condition)

@@ -18,6 +18,7 @@ from torch import nn
 
 from convert.errors import Unsupported
 from convert.files.sniff import sniff
+from convert.outcome.report import Report
 from convert.request.options import Options
 from convert.request.source import Source
 from tests.support.pytorch_tools import FACTORY, FILES, Calling, Own, agrees, noise, read
@@ -225,6 +226,38 @@ def test_a_rule_of_the_user_lowers_a_custom_operator(monkeypatch: pytest.MonkeyP
         return g.Add(g.Mul(x, 2.0), y)
 
     agrees(Custom(), read(Custom(), "x:float32[batch,3]"), noise(2, 3))
+
+
+@torch.library.custom_op("convert_test::scaled_rows", mutates_args=())
+def scaled_rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x * y[:, None]
+
+
+@scaled_rows.register_fake
+def _(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    torch._check(x.size(0) == y.size(0), lambda: "one number for each row")
+    return torch.empty_like(x)
+
+
+def test_what_the_shapes_of_a_custom_operator_require_is_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision's nms requires as many scores as boxes: it was captured twice, for one box and for more."""
+
+    class Custom(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.ops.convert_test.scaled_rows(x, y)
+
+    monkeypatch.setattr(torch_op, "entries", dict(torch_op.entries))
+
+    @torch_op("convert_test::scaled_rows")
+    def rule(g: Any, x: Any, y: Any) -> Any:
+        return g.Mul(x, g.Unsqueeze(y, [1]))
+
+    report = Report("test")
+    model = read(Custom(), "x:float32[n,3]", "y:float32[n]", report=report)
+    assert [node.op_type for node in model.graph] == ["Unsqueeze", "Mul"]
+    assert report.notes == []
+    for rows in (1, 4):
+        agrees(Custom(), model, noise(rows, 3), noise(rows))
 
 
 @pytest.mark.parametrize("module", [

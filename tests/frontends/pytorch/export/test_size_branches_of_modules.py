@@ -162,6 +162,19 @@ def test_a_check_behind_an_if_is_for_its_way_alone(tmp_path: Path) -> None:
     assert "with n > 4" in note
 
 
+def test_dims_with_one_name_are_told_apart_by_their_inputs() -> None:
+    class Pair(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            if x.shape[0] != y.shape[0]:
+                raise ValueError("one number for each row")
+            return x[:, 0] * y if x.shape[0] > 1 else x[:, 1]
+
+    report = Report("test")
+    read(Pair(), "x:float32[n,3]", "y:float32[n]", report=report)
+    (note,) = [note for note in report.notes if note.code == "size-limits"]
+    assert "y.shape[0] == x.shape[0]" in note
+
+
 @pytest.mark.parametrize(
     ("form", "suffix", "options"),
     [
