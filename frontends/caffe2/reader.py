@@ -56,7 +56,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     g = Graph(model.predict.name or "main")
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs keep their names
     g.reserve(taken)
-    for name in model.placeholder():
+    for name in model.placeholders():
         report.note(f"assuming that {name!r}, which init_net fills with one number, is the input", code="assumed-input")
     if model.outputs_found:
         report.note(f"outputs found by the net's shape: {', '.join(model.predict.outputs)}", code="found-outputs")
@@ -94,7 +94,7 @@ def _read_operators(net: Net) -> Iterator[Op]:
 
 
 def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
-    described, filled = model.described_inputs(), model.placeholder()
+    described, filled = model.described_inputs(), model.placeholders()
     # Nets for mobile devices fill their inputs with arbitrary values: the user may say which blobs are inputs.
     inner = [s.name for s in options.inputs if s.name in model.predict.inputs and s.name not in model.inputs]
     names = [*model.inputs, *map(str, inner)]

@@ -233,6 +233,7 @@ def foreign_files() -> dict[str, tuple[bytes, str, str]]:
         "torch of 2016": (old_torch, "before 2017", "torch.load"),
         "npy": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4'}", "NumPy", "model"),
         "ort": (b"\x18\x00\x00\x00ORTM" + bytes(40), "ONNX Runtime", ".onnx"),
+        "minidb": (b"\x0e\x00\x00\x00\x46\x03\x00\x00!!META_NET_DEF" + bytes(40), "Caffe2", "predictor.minidb"),
         "GGUF": (b"GGUF\x03\x00\x00\x00" + bytes(40), "GGUF", "safetensors"),
         "noise": (random.Random(1).randbytes(3000), "unknown format; it begins with the bytes", "convert formats"),
         "zeros": (bytes(3000), "unknown format", "convert formats"),

@@ -71,6 +71,16 @@ class Net:
         """Return the names of all blobs that its operators write."""
         return {name for op in self.ops for name in op.outputs}
 
+    def written_first(self) -> set[str]:
+        """Return the names of the blobs that an operator writes before any reads them."""
+        read: set[str] = set()
+        found: set[str] = set()
+        for op in self.ops:
+            inner = [name for value in op.args.values() if isinstance(value, Net) for name in value.inputs]
+            read.update(op.inputs, inner)
+            found.update(set(op.outputs) - read)
+        return found
+
 
 @dataclass(frozen=True)
 class Model:
@@ -88,26 +98,39 @@ class Model:
     def inputs(self) -> tuple[str, ...]:
         """Names of the data inputs, in the order in which the runtime binds them.
 
-        They are the described inputs. If none are described, they are the inputs that neither `init` nor a database
-        provides; if all are provided, the placeholder.
+        They are the described inputs. If none are described, they are the inputs that neither `init`, a database nor an
+        earlier operator provides; if all are provided, the placeholders.
         """
-        weights = {*self.init.written_blobs(), *self.blobs} - set(self.described_inputs())
+        weights = self._provided() - set(self.described_inputs())
         found = tuple(name for name in self.predict.inputs if name not in weights)
-        return found or tuple(self.placeholder())
+        return found or tuple(self.placeholders())
 
-    def placeholder(self) -> dict[str, list[int]]:
-        """Return the input that `init` fills with one number, by name, with the dims of the fill; mobile nets have one.
+    def _provided(self) -> set[str]:
+        """Return the blobs that exist before an operator of `predict` reads them."""
+        return {*self.init.written_blobs(), *self.blobs, *self.predict.written_first()}
 
-        It is the first blob of external_input, where Caffe's translator and ONNX's backend put it. The result is empty
-        if that is a weight, or if `predict` has another input.
+    def placeholders(self) -> dict[str, list[int]]:
+        """Return the inputs that `init` fills with one number, by name, with the dims of the fill; [] fits any shape.
+
+        They come first in external_input. Caffe's translator and ONNX's backend fill one, by ConstantFill, and
+        mobile_exporter fills each with a single zero. The result is empty if `predict` has another input.
         """
-        made = {*self.init.written_blobs(), *self.blobs}
-        if self.described_inputs() or not self.predict.inputs or set(self.predict.inputs) - made:
+        if self.described_inputs() or set(self.predict.inputs) - self._provided():
             return {}
-        name = self.predict.inputs[0]
-        fills = [op for op in self.init.ops if name in op.outputs and op.type == "ConstantFill" and not op.inputs]
-        shape = fills[0].args.get("shape") if fills else None
-        return {name: [int(size) for size in shape]} if isinstance(shape, list) else {}
+        fills = {name: op for op in self.init.ops for name in op.outputs if not op.inputs}
+        found: dict[str, list[int]] = {}
+        for name in self.predict.inputs:
+            fill = fills.get(name)
+            shape = fill.args.get("shape") if fill is not None else None
+            if not isinstance(shape, list) or fill is None:
+                break
+            if fill.type == "GivenTensorFill" and shape == [1, 1] and fill.args.get("values") == [0.0]:
+                found[name] = []
+            elif fill.type == "ConstantFill" and not found:
+                return {name: [int(size) for size in shape]}
+            else:
+                break
+        return found
 
     def with_outputs(self) -> Model:
         """Return the model with outputs: if external_output is empty, what `predict` writes and never reads."""

@@ -104,11 +104,20 @@ def _check_undilated(made: Window, what: str = "pool") -> Window:
 
 @caffe2_op("LRN")
 def local_response_normalization(
-    g: Graph, x: ir.Value, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW"
-) -> ir.Value:
-    return from_channels_first(
-        g, g.LRN(as_channels_first(g, x, order), size=size, alpha=alpha, beta=beta, bias=bias), order
-    )
+    g: Graph, x: ir.Value, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW",
+    outputs: Sequence[str] = (),
+) -> list[ir.Value]:  # fmt: skip
+    """LRN, and the sum by a power of which it divides, if the net names it."""
+    x = as_channels_first(g, x, order)
+    y = g.LRN(x, size=size, alpha=alpha, beta=beta, bias=bias)
+    if len(outputs) < 2:
+        return [from_channels_first(g, y, order)]
+    before = (size - 1) // 2
+    window, pads = [size, 1, 1], [before, 0, 0, size - 1 - before, 0, 0]
+    squares = g.Unsqueeze(g.Mul(x, x), [1])
+    mean = g.AveragePool(squares, kernel_shape=window, pads=pads, count_include_pad=1)
+    scale = g.Add(g.Mul(g.Squeeze(mean, [1]), alpha), bias)
+    return [from_channels_first(g, y, order), from_channels_first(g, scale, order)]
 
 
 @caffe2_op("PadImage")

@@ -171,7 +171,9 @@ def gelu(g: Graph, x: ir.Value, *, fast_gelu: int = 0) -> ir.Value:
 
 @caffe2_op("PRelu")
 def parametric_relu(g: Graph, x: ir.Value, slope: ir.Value, *, order: str = "NCHW") -> ir.Value:
-    """PRelu with one slope, or one per channel."""
+    """PRelu with one slope, or one per channel, in any shape."""
+    if g.rank(slope) != 1:
+        slope = g.Reshape(slope, [-1])
     if order == "NCHW" and g.shape(slope) != (1,) and g.rank(x) > 2:
         slope = g.Unsqueeze(slope, list(range(1, g.rank(x) - 1)))
     return g.PRelu(x, slope)

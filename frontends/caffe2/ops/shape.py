@@ -116,10 +116,15 @@ def expand(g: Graph, x: ir.Value, target: ir.Value) -> ir.Value:
 
 
 @caffe2_op("Tile")
-def tile(g: Graph, x: ir.Value, *, tiles: int = 1, axis: int = 0) -> ir.Value:
-    repeats = np.ones(g.rank(x), np.int64)
-    repeats[axis] = tiles
-    return g.Tile(x, g.const(repeats))
+def tile(g: Graph, x: ir.Value, computed: ir.Value | None = None, *, tiles: int = 1, axis: int = 0) -> ir.Value:
+    """Tile along an axis. `computed` overrides `tiles`, and if it is int64, Caffe2 sets the axis to 0."""
+    rank = g.rank(x)
+    axis %= rank
+    if computed is None:
+        return g.Tile(x, [tiles if i == axis else 1 for i in range(rank)])
+    if computed.dtype == ir.DataType.INT64:
+        axis = 0
+    return g.Tile(x, g.Concat([1] * axis, cast_to_int64(g, computed), [1] * (rank - axis - 1), axis=0))
 
 
 @caffe2_op("NumpyTile")

@@ -42,7 +42,8 @@ def run(job: dict[str, Any]) -> list[str]:
     declared = bool(predict.external_output)
     if not declared:
         predict.external_output.extend(job["outputs"])
-    lost = [name for name in predict.external_input if name not in feeds and not workspace.HasBlob(name)]
+    made = {name for op in predict.op for name in op.output}
+    lost = [n for n in predict.external_input if n not in feeds and n not in made and not workspace.HasBlob(n)]
     unknown = [name for name in feeds if name not in predict.external_input]
     if lost or unknown:
         raise RuntimeError(f"the net takes {list(predict.external_input)}, not {sorted(feeds)}")

@@ -28,22 +28,26 @@ X = f32(2, 3)
 WEIGHT = f32(4, 3)
 
 
-def _folder(path: Path, dims: list[int], outputs: list[str]) -> Path:
+def _folder(path: Path, dims: list[int], outputs: list[str], exporter: str = "translator") -> Path:
     """Write a dense layer and an in-place ReLU; its input is filled with one number in these dims."""
     path.mkdir()
     weight = pb.OperatorDef(type="GivenTensorFill", output=["w"])
     weight.arg.add(name="shape").ints.extend(WEIGHT.shape)
     weight.arg.add(name="values").floats.extend(WEIGHT.ravel())
-    init = pb.NetDef(
-        name="init", op=[weight, op("ConstantFill", "", "b", shape=[4]), op("ConstantFill", "", "data", shape=dims)]
-    )
+    data = op("ConstantFill", "", "data", shape=dims)
+    if exporter == "mobile_exporter":
+        data = op("GivenTensorFill", "", "data", shape=[1, 1])
+        data.arg.add(name="values").floats.append(0.0)
+    init = pb.NetDef(name="init", op=[weight, op("ConstantFill", "", "b", shape=[4]), data])
     layers = [
         op("FC", "data w b", "h"),
         op("Relu", "h", "h"),
         op("Softmax", "h", "p"),
         op("Scale", "h", "s", scale=2.0),
     ]
-    predict = pb.NetDef(name="net", op=layers, external_input=["data", "w", "b"], external_output=outputs)
+    # ONNX's backend lists blobs as inputs that an operator makes before any reads them.
+    listed = ["h", "data", "w", "b"] if exporter == "backend" else ["data", "w", "b"]
+    predict = pb.NetDef(name="net", op=layers, external_input=listed, external_output=outputs)
     (path / "init_net.pb").write_bytes(init.SerializeToString())
     (path / "predict_net.pb").write_bytes(predict.SerializeToString())
     return path
@@ -72,12 +76,25 @@ def test_the_shape_of_a_filled_input_is_asked_for(tmp_path: Path) -> None:
         caffe2.read(Source("caffe2", _folder(tmp_path / "m.caffe2", [1], [])), Options(), Report("convert"))
 
 
+EXPORTERS = ("translator", "mobile_exporter", "backend")
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_inputs_as_each_exporter_lists_them(exporter: str, tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "m.caffe2", [1], ["p"], exporter)
+    model = caffe2.read(
+        Source("caffe2", folder), Options(inputs=(parse_input("data:float32[2,3]"),)), Report("convert")
+    )
+    assert [str(v.name) for v in model.graph.inputs] == ["data"]
+
+
 @pytest.mark.caffe2
+@pytest.mark.parametrize("exporter", EXPORTERS)
 @pytest.mark.parametrize("outputs", [[], ["p", "s"]])
-def test_caffe2_gives_the_same(outputs: list[str], tmp_path: Path) -> None:
+def test_caffe2_gives_the_same(outputs: list[str], exporter: str, tmp_path: Path) -> None:
     if reason := needs_caffe2():
         pytest.skip(reason)
-    folder = _folder(tmp_path / "m.caffe2", [1], outputs)
+    folder = _folder(tmp_path / "m.caffe2", [1], outputs, exporter)
     (wanted,) = run_jobs([Job(folder, {"data": X})])
     assert isinstance(wanted, dict), wanted
     assert_same(run(folder, {"data": X}, "data:float32[2,3]"), wanted)

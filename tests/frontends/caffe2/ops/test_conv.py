@@ -38,6 +38,7 @@ ROWS = params(
         case("Conv", f32(1, 2, 9, 8), f32(4, 2, 2, 3), kernel_h=2, kernel_w=3, stride=2, legacy_pad=2).named("same"),
         case("MaxPool", f32(1, 2, 9, 8), kernel=3, stride=2, legacy_pad=1).named("valid"),
         case("LRN", f32(1, 5, 4, 4), size=3, alpha=0.1, beta=0.75, bias=1.0),
+        case("LRN", f32(2, 5, 4, 3), outputs=2, size=3, alpha=0.1, beta=0.75, bias=1.5).named("with its scale"),
         case("PadImage", f32(1, 2, 4, 4), pad_t=1, pad_l=2, pad_b=0, pad_r=1),
         case("PadImage", f32(1, 2, 4, 4), pad=1, mode="reflect").named("reflect"),
         case("ResizeNearest", f32(1, 2, 3, 3), width_scale=2.0, height_scale=1.5),

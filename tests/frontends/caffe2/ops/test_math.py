@@ -32,6 +32,7 @@ ROWS = params(
         case("HardSigmoid", f32(2, 3)),
         case("PRelu", f32(2, 3, 4, 4), f32(3)),
         case("PRelu", f32(2, 3, 4, 4), f32(1)).named("one slope"),
+        case("PRelu", f32(2, 3, 4, 4), f32(3, 1, 1)).named("slopes of rank 3"),
         case("Clip", f32(2, 3), min=0.0),
         case("Clip", np.array([np.inf, -np.inf, 1], np.float32), min=-1.0).named("infinity"),
         case("Softplus", f32(2, 3)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.frontends.caffe2.ops.support import Foreign, check
@@ -26,6 +27,8 @@ ROWS = params(
         case("Transpose", f32(2, 3, 4)),
         case("ChannelShuffle", f32(1, 6, 2, 2), group=3, kernel=1),
         case("Tile", f32(2, 3), tiles=2, axis=1),
+        case("Tile", f32(2, 3), np.array([2], np.int32), axis=1).named("tiles as an input"),
+        case("Tile", f32(2, 3), np.array([3]), axis=1).named("tiles of int64"),
         case("ConstantFill", f32(2, 3), value=1.5),
         case("Shape", f32(2, 3, 4), axes=[2, 0]),
         case("Size", f32(2, 3)),
