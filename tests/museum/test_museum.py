@@ -19,7 +19,7 @@ FOLDERS = [
 
 QUICK = (
     "dense", "conv", "gru", "states", "attention", "functions", "cudnn_gru", "local_first", "graph_network",
-    "lite_picture_uint8_whole", "whole_grouped", "traced_mlp",
+    "lite_picture_uint8_whole", "whole_grouped", "traced_mlp", "mobile_plain", "database_mlp", "translated_gru",
 )  # fmt: skip
 """The models that are read in the default suite."""
 
@@ -29,6 +29,7 @@ REFUSED = {
     "keras-2.3.1-bare_input.h5": "Model expected 0 layers",
     "pytorch-1.0.1-traced_": "TorchScript of PyTorch 1.3 or before",  # PyTorch 2.13 does not load them either
     "pytorch-1.0.1-onnxNone_embedded.onnx": "ATen",
+    "caffe2-1.8.1-translated_indexing.caffe2": "ATen",
     **{f"pytorch-1.4.0-onnx7_{name}.onnx": "ConstantFill" for name in ("gru", "lstm", "rnn")},
     "2.0.4-keras-upsampling.h5": "which upsample in different ways",  # nothing in it tells the release
     "scripted_quantized_static.pt": "prim::shape",
