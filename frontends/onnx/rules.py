@@ -1,4 +1,5 @@
-"""The table of ONNX Runtime's own operators, which its optimizer and quantizer write into files.
+"""The table of ONNX Runtime's own operators, which its optimizer and quantizer write into files, and of experimental
+operators of ONNX 1.0 to 1.4, which old exporters write without a domain.
 
 `@runtime_op("com.microsoft::Gelu")` registers a rule that expresses the operator in ONNX, at the canonical opset.
 Arguments have the names of ONNX Runtime's schemas (ContribOperators.md); an argument that a rule does not name is

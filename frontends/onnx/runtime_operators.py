@@ -25,18 +25,23 @@ from convert.rules.onnx_schemas import operator_of
 from . import ops  # noqa: F401  (fills the table)
 from .rules import MICROSOFT, runtime_op
 
+_EXPERIMENTAL = (
+    "Affine", "ConstantFill", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh",
+)  # fmt: skip
 _WITHOUT_DOMAIN = {
+    **dict.fromkeys(_EXPERIMENTAL, (0, 1 << 31)),
+    "ThresholdedRelu": (0, 10),
     "SimplifiedLayerNormalization": (0, 1 << 31),
     "LayerNormalization": (0, 17),
     "GroupNormalization": (18, 21),
 }
-"""Operators that ONNX Runtime runs in ONNX's domain but ONNX's checker rejects: first opset, and the opset after the
-last.
+"""Operators that ONNX Runtime or ONNX 1.0 to 1.4 has in ONNX's domain, but ONNX's checker rejects: first opset, and
+the opset after the last.
 """
 
 
 def give_domain(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Move operators that ONNX Runtime has in ONNX's domain, but ONNX lacks at the model's opset, to their own domain,
+    """Move operators that files have in ONNX's domain, but ONNX lacks at the model's opset, to their own domain,
     in place.
 
     nodes: all nodes of the model.
@@ -101,7 +106,7 @@ def write_in_onnx(model: ir.Model, report: Report) -> None:
         raise Unsupported(problems=problems)
     counts = Counter(node.op_type for node in found)
     listing = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(counts.items()))
-    report.note(f"operators of ONNX Runtime's own were written in ONNX's: {listing}", code="runtime-operators")
+    report.note(f"operators that ONNX does not have were written in ONNX's: {listing}", code="runtime-operators")
     infer_facts(model)
 
 

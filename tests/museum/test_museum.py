@@ -30,7 +30,6 @@ REFUSED = {
     "pytorch-1.0.1-traced_": "TorchScript of PyTorch 1.3 or before",  # PyTorch 2.13 does not load them either
     "pytorch-1.0.1-onnxNone_embedded.onnx": "ATen",
     "caffe2-1.8.1-translated_indexing.caffe2": "ATen",
-    **{f"pytorch-1.4.0-onnx7_{name}.onnx": "ConstantFill" for name in ("gru", "lstm", "rnn")},
     "2.0.4-keras-upsampling.h5": "which upsample in different ways",  # nothing in it tells the release
     "scripted_quantized_static.pt": "prim::shape",
     "scripted_transposed.pt": "__interpolate",

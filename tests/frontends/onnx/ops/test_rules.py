@@ -15,6 +15,7 @@ import convert
 from convert.outcome.report import Report
 from convert.request.options import Options
 from tests.frontends.onnx.ops.support import model_of, typed
+from tests.frontends.onnx.ops.test_experimental import FILLS
 from tests.frontends.onnx.ops.test_norm import BY_GROUP
 from tests.support.cases import Case, case, f32, rows_of_package
 from tests.support.onnx_support import info, model, read
@@ -28,7 +29,7 @@ def floats(row: Case) -> onnx.ModelProto:
 
 def test_every_rule_has_a_case() -> None:
     assert {o.name for o in operators()} >= set(runtime_op.entries)
-    named = {param.values[0].operator for param in (*rows_of_package(__package__), *BY_GROUP)}
+    named = {param.values[0].operator for param in (*rows_of_package(__package__), *BY_GROUP, *FILLS)}
     tested = {name if "::" in name else f"{MICROSOFT}::{name}" for name in named}
     assert set(runtime_op.entries) == tested
 
