@@ -20,6 +20,7 @@ FOLDERS = [
 QUICK = (
     "dense", "conv", "gru", "states", "attention", "functions", "cudnn_gru", "local_first", "graph_network",
     "lite_picture_uint8_whole", "whole_grouped", "traced_mlp", "mobile_plain", "database_mlp", "translated_gru",
+    "encoder_decoder",
 )  # fmt: skip
 """The models that are read in the default suite."""
 

@@ -27,7 +27,7 @@ from .keras_counts import bounded_by_file
 from .keras_two import REPLACED, Writer, replaced_problem, translate
 from .keras_two_cudnn import cudnn_weights_converted
 from .keras_two_layers import custom_objects
-from .keras_windows import with_slashes
+from .keras_weight_names import with_current_names
 
 _T = TypeVar("_T")
 
@@ -184,7 +184,7 @@ def _load_archive(path: Path, config: Any, *, safe: bool) -> Any:
     usual = module._model_from_config
     module._model_from_config = lambda _, *options: usual(json.dumps(config), *options)
     try:
-        opened = with_slashes(path)
+        opened = with_current_names(path)
         with nullcontext(opened) if isinstance(opened, io.BytesIO) else opened.open("rb") as file:
             return module._load_model_from_fileobj(file, custom_objects(), compile=False, safe_mode=safe)
     finally:
