@@ -32,9 +32,12 @@ REFUSED = {
     "pytorch-1.0.1-onnxNone_embedded.onnx": "ATen",
     "caffe2-1.8.1-translated_indexing.caffe2": "ATen",
     "2.0.4-keras-upsampling.h5": "which upsample in different ways",  # nothing in it tells the release
-    "scripted_quantized_static.pt": "prim::shape",
-    "scripted_transposed.pt": "__interpolate",
-    "traced_quantized_static.pt": "GenericList",
+    # PyTorch 2.13 does not load these pickles either.
+    "pytorch-1.8.1-whole_quantized_dynamic.pt": "UnsafeInput",
+    "pytorch-1.8.1-whole_quantized_fx.pt": "UnsafeInput",
+    "pytorch-1.4.0-scripted_quantized_static.pt": "prim::shape",
+    "pytorch-1.4.0-scripted_transposed.pt": "__interpolate",
+    "pytorch-1.4.0-traced_quantized_static.pt": "GenericList",
 }
 """Files that are refused, by a part of their id, and a part of the reason."""
 

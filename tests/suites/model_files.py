@@ -54,7 +54,7 @@ def model_paths(folder: Path, only: str = "") -> Iterator[Path]:
 
 
 def _is_data(path: Path) -> bool:
-    return path.suffix == ".pb" and (path.name.startswith(("input_", "output_")) or path.name == "init_net.pb")
+    return path.suffix == ".pb" and bool(re.search(r"(^|_)(in|out)put_|^init_net", path.stem))
 
 
 def data_beside(path: Path) -> Data:

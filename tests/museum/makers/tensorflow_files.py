@@ -101,23 +101,28 @@ def graphs():
     return made
 
 
+def frozen(session, name, shapes, build):
+    """Build a graph in a session; return it with its weights as constants, inputs, output, their arrays, the result."""
+    if hasattr(v1, "set_random_seed"):
+        v1.set_random_seed(0)
+    inputs = [v1.placeholder(tf.float32, (None, *shape[1:]), f"x{i}") for i, shape in enumerate(shapes)]
+    if name == "deconvolution":
+        inputs[0].set_shape(shapes[0])
+    output = v1.identity(build(*inputs), "y0") if "end" not in name else build(*inputs)
+    session.run(v1.global_variables_initializer())
+    given = [weights(*shape) * 2 for shape in shapes]
+    computed = session.run(output, dict(zip(inputs, given)))  # noqa: B905
+    constant = v1.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), [output.op.name])
+    return constant, inputs, output, given, computed
+
+
 def write_graph(archive, name, shapes, build):
     """Add a graph as a frozen file, and as a SavedModel of TensorFlow 1 with variables."""
     with v1.Graph().as_default(), v1.Session() as session:
-        if hasattr(v1, "set_random_seed"):
-            v1.set_random_seed(0)
-        inputs = [v1.placeholder(tf.float32, (None, *shape[1:]), f"x{i}") for i, shape in enumerate(shapes)]
-        if name == "deconvolution":
-            inputs[0].set_shape(shapes[0])
-        output = v1.identity(build(*inputs), "y0") if "end" not in name else build(*inputs)
-        session.run(v1.global_variables_initializer())
-        given = [weights(*shape) * 2 for shape in shapes]
-        computed = session.run(output, dict(zip(inputs, given)))  # noqa: B905
-        definition = session.graph.as_graph_def()
-        frozen = v1.graph_util.convert_variables_to_constants(session, definition, [output.op.name])
+        constant, inputs, output, given, computed = frozen(session, name, shapes, build)
         path = archive.path("graph_" + name + ".pb")
         with open(path, "wb") as file:
-            file.write(frozen.SerializeToString())
+            file.write(constant.SerializeToString())
         folder = archive.path("graph_" + name + ".savedmodel")
         named = {f"x{i}": value for i, value in enumerate(inputs)}
         v1.saved_model.simple_save(session, folder, named, {"y0": output})
