@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 from jaxlib.mlir import ir as mlir
-from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.dialects import chlo, stablehlo
 
 from convert import limits
 from convert.errors import ResourceLimit, Unsupported
@@ -146,8 +146,11 @@ _NUMBERS = (
                                       "kernel_input_feature_dimension", "kernel_output_feature_dimension",
                                       "kernel_spatial_dimensions", "output_batch_dimension",
                                       "output_feature_dimension", "output_spatial_dimensions")),
+    (chlo.RaggedDotDimensionNumbers, ("lhs_batching_dimensions", "rhs_batching_dimensions",
+                                      "lhs_contracting_dimensions", "rhs_contracting_dimensions",
+                                      "lhs_ragged_dimensions", "rhs_group_dimensions")),
 )  # fmt: skip
-"""Attributes of StableHLO that hold several numbers, each with its fields."""
+"""Attributes of StableHLO and CHLO that hold several numbers, each with its fields."""
 
 
 def attribute_value(attribute: mlir.Attribute) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
@@ -31,6 +32,51 @@ def dot_general(g, x, y, *, dot_dimension_numbers, result, algorithm=None):
 @stablehlo_op("dot")
 def dot(g, x, y, *, result):
     return contracted(g, x, y, ([], []), ([g.rank(x) - 1], [0]), result)
+
+
+GROUPS = stablehlo_op.limit("chlo.ragged_dot", "groups whose sizes differ between the elements of a batch")
+
+
+@stablehlo_op("chlo.ragged_dot")
+def ragged_dot(g, x, y, group_sizes, *, ragged_dot_dimension_numbers, result):
+    """Return the product in which each group of rows has its own matrix, or its own sum of products.
+
+    A group keeps its rows and sets the others to 0. Groups lie along a new first axis, which is summed with the
+    matrices' axis of groups. If the rows are summed, it becomes the first axis of the result.
+    """
+    n = ragged_dot_dimension_numbers
+    batch = n["lhs_batching_dimensions"], n["rhs_batching_dimensions"]
+    summed = n["lhs_contracting_dimensions"], n["rhs_contracting_dimensions"]
+    (rows,) = n["lhs_ragged_dimensions"]
+    if rows in batch[0]:
+        return contracted(g, x, y, batch, summed, result)
+    if g.rank(group_sizes) != 1:
+        raise Unsupported(GROUPS)
+    grouped = _grouped(g, x, rows, group_sizes)
+    moved = [[a + 1 for a in axes] for axes in (batch[0], summed[0])]
+    if rows not in summed[0]:
+        groups = [*summed[1], *n["rhs_group_dimensions"]]
+        return contracted(g, grouped, y, (moved[0], batch[1]), ([*moved[1], 0], groups), result)
+    other = g.Unsqueeze(y, [0])
+    dims = [g.shape(group_sizes)[0], *g.shape(y)]
+    shape = g.Concat(g.Shape(group_sizes), g.const(np.ones(g.rank(y), np.int64)), axis=0)
+    other = g.facts(g.Expand(other, shape), shape=dims)
+    right = [[a + 1 for a in axes] for axes in (batch[1], summed[1])]
+    return contracted(g, grouped, other, ([0, *moved[0]], [0, *right[0]]), (moved[1], right[1]), result)
+
+
+def _grouped(g: Graph, x: ir.Value, rows: int, group_sizes: ir.Value) -> ir.Value:
+    """Return `x` once for each group, along a new first axis, with 0 outside of the group's rows."""
+    after = list(range(1, g.rank(x) - rows))
+    ends = g.CumSum(g.Cast(group_sizes, to=ir.DataType.INT64), g.const(0, ir.DataType.INT64))
+    starts = g.Sub(ends, g.Cast(group_sizes, to=ir.DataType.INT64))
+    ends, starts = (g.Unsqueeze(v, list(range(1, g.rank(x) + 1))) for v in (ends, starts))
+    length = g.Squeeze(g.Shape(x, start=rows, end=rows + 1), [0])
+    row = g.Range(g.const(0, ir.DataType.INT64), length, g.const(1, ir.DataType.INT64))
+    row = g.Unsqueeze(row, after) if after else row
+    inside = g.And(g.GreaterOrEqual(row, starts), g.Less(row, ends))
+    found = g.Where(inside, x, g.const(0, g.dtype(x)))
+    return g.facts(found, shape=[g.shape(group_sizes)[0], *g.shape(x)])
 
 
 def contracted(

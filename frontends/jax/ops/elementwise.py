@@ -324,6 +324,31 @@ def _shifted(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
     return found if dtype == unsigned else g.Cast(found, to=dtype)
 
 
+@elementwise_op("chlo.mulhi")
+def mulhi(g, x, y):
+    """Return the upper half of the product's bits; 64 bits are multiplied as halves of 32."""
+    dtype = g.dtype(x)
+    bits = _WIDTH[np.dtype(dtype.numpy()).itemsize]
+    if bits < 64:
+        wide = ir.DataType.UINT64 if dtype in UNSIGNED else ir.DataType.INT64
+        product = g.Mul(*(g.Cast(v, to=wide) for v in (x, y)))
+        upper = _shifted(g, product, g.const(bits, wide), "RIGHT")
+        return g.Cast(g.BitwiseAnd(upper, g.const(2**bits - 1, wide)), to=dtype)
+    unsigned, half = ir.DataType.UINT64, g.const(32, ir.DataType.UINT64)
+    low = g.const(2**32 - 1, unsigned)
+    a, b = (v if v.dtype == unsigned else g.Cast(v, to=unsigned) for v in (x, y))
+    (a_low, a_high), (b_low, b_high) = ((g.BitwiseAnd(v, low), _shifted(g, v, half, "RIGHT")) for v in (a, b))
+    middle = g.Add(g.Mul(a_high, b_low), _shifted(g, g.Mul(a_low, b_low), half, "RIGHT"))
+    other = g.Add(g.Mul(a_low, b_high), g.BitwiseAnd(middle, low))
+    upper = g.Add(g.Mul(a_high, b_high), g.Add(*(_shifted(g, v, half, "RIGHT") for v in (middle, other))))
+    if dtype == unsigned:
+        return upper
+    found, zero = g.Cast(upper, to=dtype), like(g, 0, x)
+    for one, factor in ((x, y), (y, x)):  # a negative number is 2⁶⁴ too large as an unsigned one
+        found = g.Sub(found, g.Where(g.Less(one, zero), factor, zero))
+    return found
+
+
 @elementwise_op("popcnt")
 def popcnt(g, x):
     """Return the number of set bits, looked up byte by byte."""

@@ -30,6 +30,7 @@ OF_NARROW = {
     "sar": lambda x: lax.shift_right_arithmetic(x, x % 3), "clip": lambda x: jnp.clip(x, 1, 100),
     "take": lambda x: x[:, jnp.array([2, -1])], "float": lambda x: x.astype(np.float32),
     "where": lambda x: jnp.where(x > 5, x, x * x),
+    "mulhi": lambda x: lax.mulhi(x, x[::-1] ^ x.dtype.type(np.iinfo(x.dtype).min)),
     "sum of windows": lambda x: lax.reduce_window(x, x.dtype.type(0), lax.add, (1, 2), (1, 1), "SAME"),
 }  # fmt: skip
 
@@ -71,6 +72,7 @@ INTEGERS = {
     "arithmetic": lambda x, y: lax.shift_right_arithmetic(x, abs(y) + 0 * x), "sort": lambda x, y: jnp.sort(x) + y,
     "power": lambda x, y: x ** abs(y), "popcount": lambda x, y: lax.population_count(x + y),
     "count leading zeros": lambda x, y: lax.clz(x + y), "negative": lambda x, y: -x + y,
+    "mulhi": lambda x, y: lax.mulhi(x, y + 0 * x),
     "invert": lambda x, y: ~x + y, "sign": lambda x, y: jnp.sign(x) * y, "clip": lambda x, y: jnp.clip(x, -2, 3) + y,
 }  # fmt: skip
 
