@@ -170,7 +170,30 @@ def reciprocal_root(g: Graph, x: Complex) -> Complex:
 
 
 def hyperbolic_tangent(g: Graph, x: Complex) -> Complex:
-    """tanh(a + bi) = (sinh 2a + i sin 2b) / (cosh 2a + cos 2b)."""
-    a, b = g.Add(x.real, x.real), g.Add(x.imag, x.imag)
-    below = g.Add(g.Cosh(a), g.Cos(b))
-    return Complex(g.Div(g.Sinh(a), below), g.Div(g.Sin(b), below))
+    """Return tanh z with e = exp(-2|a|): (±(1 - e²) + 4i e sin b cos b) / ((1 - e)² + 4e cos² b).
+
+    Nothing overflows, and 1 - e is computed from tanh |a|, which keeps the digits of small numbers.
+    """
+    one, two, four = (g.const(n, g.dtype(x.real)) for n in (1.0, 2.0, 4.0))
+    size = g.Abs(x.real)
+    e, tanh = g.Exp(g.Neg(g.Mul(size, two))), g.Tanh(size)
+    rest = g.Div(g.Mul(tanh, two), g.Add(tanh, one))
+    sine, cosine = g.Sin(x.imag), g.Cos(x.imag)
+    turn = g.Mul(g.Mul(e, cosine), four)
+    below = g.Add(g.Mul(rest, rest), g.Mul(turn, cosine))
+    real = g.Mul(g.Sign(x.real), g.Div(g.Mul(rest, g.Add(e, one)), below))
+    return Complex(real, g.Div(g.Mul(turn, sine), below))
+
+
+def tangent(g: Graph, x: Complex) -> Complex:
+    """tan z = -i tanh iz."""
+    turned = hyperbolic_tangent(g, Complex(g.Neg(x.imag), x.real))
+    return Complex(turned.imag, g.Neg(turned.real))
+
+
+def exponential_minus_one(g: Graph, x: Complex, real_function: Callable[[Graph, ir.Value], ir.Value]) -> Complex:
+    """Return exp(a + bi) - 1 = (exp a - 1) cos b - 2 sin²(b/2) + i exp a sin b; `real_function` computes exp a - 1."""
+    half = g.Sin(g.Mul(x.imag, g.const(0.5, g.dtype(x.imag))))
+    lower = g.Mul(g.Mul(half, half), g.const(2.0, g.dtype(half)))
+    real = g.Sub(g.Mul(real_function(g, x.real), g.Cos(x.imag)), lower)
+    return Complex(real, g.Mul(g.Exp(x.real), g.Sin(x.imag)))

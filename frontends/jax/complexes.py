@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 from jaxlib.mlir import ir as mlir
 
-from convert import limits
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.numerics import complexes as numbers
@@ -17,11 +16,12 @@ from convert.numerics.complexes import Complex
 from convert.numerics.fourier import inverse_real_transform, transform
 from convert.semantics.turns import has_part
 
+from .ops.elementwise import exponential_minus_one as expm1
 from .regions import attribute_of
 from .types import ResultType, complex_constant
-from .values import Pair, Tensor, merge_dims, plain, whole
+from .values import Pair, Tensor, join_pairs, merge_dims, part_owners, plain, split_pairs, whole
 
-Run = Callable[[Sequence[Any]], Sequence[Any]]
+Run = Callable[..., Sequence[Any]]
 
 PARTWISE = frozenset(
     """
@@ -35,6 +35,9 @@ PARTWISE = frozenset(
 SUMMING = frozenset(["reduce", "reduce_window", "scatter"])
 """Operators that apply to the parts separately if their function is a sum."""
 
+JOINING = frozenset(["reduce", "reduce_window", "map"])
+"""Operators that apply any function to elements; it gets both parts, and complex tensors are given as two tensors."""
+
 PRODUCTS = frozenset(["dot_general", "dot", "convolution"])
 """Operators that are linear in each of two tensors."""
 
@@ -42,6 +45,7 @@ _ALONE: dict[str, Callable[..., Complex]] = {
     "multiply": numbers.product, "divide": numbers.quotient, "exponential": numbers.exponential,
     "log": numbers.logarithm, "sqrt": numbers.root, "rsqrt": numbers.reciprocal_root, "power": numbers.power,
     "cosine": numbers.cosine, "sine": numbers.sine, "tanh": numbers.hyperbolic_tangent,
+    "tan": numbers.tangent, "exponential_minus_one": lambda g, x: numbers.exponential_minus_one(g, x, expm1),
     "chlo.cosh": numbers.hyperbolic_cosine, "chlo.sinh": numbers.hyperbolic_sine, "chlo.square": numbers.square,
     "sign": lambda g, x: _direction(g, x),
     "chlo.conj": lambda g, x: Complex(x.real, g.Neg(x.imag)),
@@ -53,10 +57,19 @@ def is_complex(operands: Sequence[Any], types: Sequence[ResultType | None]) -> b
     return any(isinstance(t, Pair) for t in operands) or any(t is not None and t.is_complex for t in types)
 
 
+def has_complex_form(name: str) -> bool:
+    """Return whether a function of CHLO is lowered for complex numbers; others are read from their decomposition."""
+    return name in _ALONE
+
+
 def lower_complex(
-    g: Graph, op: mlir.Operation, name: str, operands: Sequence[Any], types: Sequence[ResultType | None], run: Run
-) -> Sequence[Any]:
-    """Return the results of an operator on complex tensors; `run` is its rule for real ones. Raises `Unsupported`."""
+    g: Graph, op: mlir.Operation, name: str, operands: Sequence[Any], types: Sequence[ResultType | None], run: Run,
+    lifted: bool = False,
+) -> Sequence[Any]:  # fmt: skip
+    """Return the results of an operator on complex tensors; `run` is its rule for real ones. Raises `Unsupported`.
+
+    lifted: as in `Walker.block`.
+    """
     if name == "constant":
         return [_constant(g, op, types[0])]
     if name in ("real", "imag"):
@@ -70,9 +83,8 @@ def lower_complex(
     if name in PARTWISE or (name in SUMMING and _is_sum(op)):
         parts = ([getattr(t, part) if isinstance(t, Pair) else t for t in operands] for part in ("real", "imag"))
         return [Pair(a, b) for a, b in zip(run(next(parts)), run(next(parts)), strict=True)]
-    if name == "reduce" and len(operands) == 2 and _is_function(op, "stablehlo.multiply"):
-        whole_pair, start = (_as_pair(g, t) for t in operands)
-        return [_product_along(g, whole_pair, start, sorted(attribute_of(op, "dimensions")))]
+    if name in JOINING:
+        return join_pairs(run(split_pairs(operands), [types[k] for k in part_owners(types)]), types)
     if name in PRODUCTS:
         return [_multiplied(g, run, *(_as_pair(g, t) for t in operands))]
     if name == "fft":
@@ -80,7 +92,7 @@ def lower_complex(
     if name not in _ALONE and name not in ("convert", "abs", "compare"):
         raise Unsupported("complex numbers in an operator that is read for real ones only")
     values = [_opened(g, _as_pair(g, t)) for t in operands]
-    dims = merge_dims(types[0].dims, *(t.dims for t in operands)) if types[0] is not None else ()
+    dims = None if lifted or types[0] is None else merge_dims(types[0].dims, *(t.dims for t in operands))
     if name in _ALONE:
         return [_closed(g, _ALONE[name](g, *values), dims)]
     if name == "convert" and types[0] is not None:
@@ -106,29 +118,7 @@ def _is_sum(op: mlir.Operation) -> bool:
     inner, arguments = [o.operation for o in block.operations], list(block.arguments)
     if op.name == "stablehlo.scatter" and len(inner) == 1 and list(inner[0].operands) == arguments[1:]:
         return len(arguments) == 2
-    return _is_function(op, "stablehlo.add")
-
-
-def _is_function(op: mlir.Operation, operator: str) -> bool:
-    """Return whether the function of an operator is a single other operator on its two arguments."""
-    block = op.regions[0].blocks[0]
-    inner = [o.operation for o in block.operations]
-    return len(inner) == 2 and inner[0].name == operator and set(inner[0].operands) == set(block.arguments)
-
-
-def _product_along(g: Graph, x: Pair, start: Pair, axes: list[int]) -> Pair:
-    """Return the product of all elements along axes of known length, multiplied one by one."""
-    found, first, dims = _opened(g, x), _opened(g, start), list(x.dims)
-    for axis in reversed(axes):
-        length = dims.pop(axis)
-        if not isinstance(length, int) or length > limits.STABLEHLO_WINDOW_PLACES:
-            raise Unsupported("a product of complex numbers along an axis of dynamic size, or a very long one")
-        total = first
-        for place in range(length):
-            element = (g.Gather(part, np.int64(place), axis=axis) for part in (found.real, found.imag))
-            total = numbers.product(g, total, Complex(*element))
-        found, first = total, Complex(g.const(1, g.dtype(total.real)), g.const(0, g.dtype(total.real)))
-    return _closed(g, found, dims)
+    return len(inner) == 2 and inner[0].name == "stablehlo.add" and set(inner[0].operands) == set(arguments)
 
 
 def _constant(g: Graph, op: mlir.Operation, type_: ResultType | None) -> Pair:
@@ -155,7 +145,7 @@ def _closed(g: Graph, found: Complex, dims: Any) -> Pair:
 
 
 def _tensor(g: Graph, value: ir.Value, dims: Any) -> Tensor:
-    return Tensor(g.facts(value, shape=dims), tuple(dims))
+    return plain(value) if dims is None else Tensor(g.facts(value, shape=dims), tuple(dims))
 
 
 def _converted(g: Graph, x: Complex, type_: ResultType, dims: Any) -> Any:

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir as mlir
 from convert.graph import Graph
 
 from .types import ResultType, attribute_value, result_type
-from .values import Tensor, plain
+from .values import Tensor, join_pairs, plain, split_pairs
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,18 @@ class Region:
         inner = dict(zip(self.block.arguments, arguments, strict=True))
         return self.lower_block(g, self.block, {**self.around, **inner})
 
+    def lower_parts(self, g: Graph, parts: Sequence[Any] = ()) -> list[Any]:
+        """Write the block as `lower` does; its arguments and results have two parts in place of a complex tensor."""
+        return split_pairs(self.lower(g, join_pairs(parts, self.types())))
+
     def apply(self, g: Graph, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Apply the scalar function to tensors element by element. Raises `Unsupported` if it is more than that."""
-        inner = dict(zip(self.block.arguments, map(plain, values), strict=True))
-        return [t.value for t in self.lower_block(g, self.block, {**self.around, **inner}, lifted=True)]
+        """Apply the scalar function to tensors element by element; complex tensors are given and returned as two.
+
+        Raises `Unsupported` if it is more than a function of elements.
+        """
+        given = join_pairs([plain(v) for v in values], self.types())
+        inner = dict(zip(self.block.arguments, given, strict=True))
+        return [t.value for t in split_pairs(self.lower_block(g, self.block, {**self.around, **inner}, lifted=True))]
 
     def operations(self) -> list[mlir.Operation]:
         """The operators of the block, including its return."""

@@ -13,7 +13,7 @@ from convert.graph import Dim, Graph
 from convert.graph.values import known_dims
 
 from .sizes import Size
-from .types import FOUR_BITS
+from .types import FOUR_BITS, ResultType
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,22 @@ def whole(g: Graph, tensor: Tensor) -> Tensor:
         value = g.Expand(tensor.value, shape)
     g.facts(value, shape=tensor.dims)
     return replace(tensor, value=value, stretched=frozenset())
+
+
+def split_pairs(values: Sequence[Any]) -> list[Any]:
+    """Return the values, with the real and the imaginary part in place of each complex tensor."""
+    return [part for value in values for part in ((value.real, value.imag) if isinstance(value, Pair) else (value,))]
+
+
+def join_pairs(parts: Sequence[Any], types: Sequence[ResultType | None]) -> list[Any]:
+    """Return values of these types from what `split_pairs` returned for them."""
+    left = iter(parts)
+    return [Pair(next(left), next(left)) if type_ is not None and type_.is_complex else next(left) for type_ in types]
+
+
+def part_owners(types: Sequence[ResultType | None]) -> list[int]:
+    """Return for each part that `split_pairs` returns the index of its value."""
+    return [k for k, type_ in enumerate(types) for _ in range(2 if type_ is not None and type_.is_complex else 1)]
 
 
 def pair_as_tensor(g: Graph, pair: Pair) -> Tensor:

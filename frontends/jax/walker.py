@@ -16,13 +16,13 @@ from convert.graph import Graph
 from convert.graph.values import known_dims
 
 from . import ops  # noqa: F401  (fills the table)
-from .complexes import is_complex, lower_complex
+from .complexes import has_complex_form, is_complex, lower_complex
 from .places import location_of
 from .regions import Region, attribute_of
 from .rules import ELEMENTWISE, ON_TENSORS, stablehlo_op
 from .shape_arithmetic import folded_sizes
 from .types import FOUR_BITS, ResultType, attribute_value, constant_array, is_quantized, result_type
-from .values import Tensor, as_sizes, merge_dims, plain, whole
+from .values import Pair, Tensor, as_sizes, merge_dims, plain, whole
 
 Env = dict[mlir.Value, Any]
 
@@ -37,6 +37,9 @@ MOVING_INTEGERS = frozenset(
     """.split()  # noqa: SIM905 (a table)
 )
 """Operators whose rules may take quantized tensors, which these rules treat as integers."""
+
+TAKES_PAIRS = frozenset({"while", "case", "if", "sort"})
+"""Operators whose rules take complex tensors, because their regions do."""
 
 CALLS = ("func.call", "stablehlo.composite", "call")
 RETURNS = ("func.return", "stablehlo.return", "return")
@@ -143,20 +146,19 @@ class Walker:
     ) -> Sequence[Tensor | None]:
         operands = [env[v] for v in op.operands]
         callee = self._callee(op)
-        if callee is not None and name not in stablehlo_op:
+        pairs = any(isinstance(t, Pair) for t in operands)
+        if callee is not None and (name not in stablehlo_op or (pairs and not has_complex_form(name))):
             if callee not in self.functions:
                 raise BadInput(f"{at}: the module has no function {callee!r}")
             return self.function(g, self.functions[callee], operands, lifted=lifted)
         try:
             types = [result_type(r.type) for r in op.results]
-            if is_complex(operands, types):
-                if lifted:
-                    raise Unsupported("complex numbers in the region of a reduction or a sort")
+            if is_complex(operands, types) and name not in TAKES_PAIRS:
 
-                def run(parts: Sequence[Any]) -> Sequence[Tensor | None]:
+                def run(parts: Sequence[Any], types: list[Any] = types) -> Sequence[Tensor | None]:
                     return self._lower_real(g, op, name, parts, types, env, at, lifted)
 
-                return lower_complex(g, op, name, operands, types, run)
+                return lower_complex(g, op, name, operands, types, run, lifted)
             return self._lower_real(g, op, name, operands, types, env, at, lifted)
         except Unsupported as error:
             raise error.with_location(at) from error
@@ -308,7 +310,7 @@ def _known_content(g: Graph, sizes: Any, type_: ResultType | None) -> Tensor | N
 
 def _finished(g: Graph, result: Any, type_: ResultType | None, operands: Sequence[Any], lifted: bool) -> Tensor | None:
     """Return the result of a rule as a tensor with the dims and dtype of the module."""
-    if isinstance(result, Tensor) or result is None or type_ is None:
+    if isinstance(result, (Tensor, Pair)) or result is None or type_ is None:
         return result
     tensors = [t for t in operands if isinstance(t, Tensor)]
     if lifted:

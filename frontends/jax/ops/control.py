@@ -12,10 +12,10 @@ from convert.graph import Graph
 from convert.graph.values import constant, constant_integers, known_dims
 
 from ..regions import Region, attribute_of, maker
-from ..rules import tensor_op
+from ..rules import stablehlo_op, tensor_op
 from ..sizes import Size, compare, counter, number
 from ..types import ResultType
-from ..values import NamedGraph, Tensor, merge_dims, whole
+from ..values import NamedGraph, Tensor, join_pairs, merge_dims, part_owners, plain, split_pairs, whole
 from .slices import UPDATE_KEY
 
 
@@ -27,35 +27,43 @@ def if_rule(g, condition, *, regions, results):
 @tensor_op("case")
 def case_rule(g, index, *, regions, results):
     """Return the results of the selected branch; an index out of range selects the last one."""
-    return _cases(g, index.value, list(regions), 0, results)
+    return join_pairs(_cases(g, index.value, list(regions), 0, _part_types(results)), results)
+
+
+def _part_types(types: Sequence[ResultType]) -> list[ResultType]:
+    return [types[k] for k in part_owners(types)]
+
+
+def _lowered(g: Graph, region: Region) -> list[Tensor]:
+    """Return the results of a branch, complex ones as their parts."""
+    return [whole(g, t) for t in region.lower_parts(g)]
 
 
 def _cases(g: Graph, index: ir.Value, regions: list[Region], first: int, results: list[ResultType]) -> list[Tensor]:
     if len(regions) == 1:
-        return [whole(g, t) for t in regions[0].lower(g, [])]
+        return _lowered(g, regions[0])
     known = constant(index)
     if known is not None:
         number = int(known.numpy()) - first
-        chosen = regions[number] if 0 <= number < len(regions) else regions[-1]
-        return [whole(g, t) for t in chosen.lower(g, [])]
+        return _lowered(g, regions[number] if 0 <= number < len(regions) else regions[-1])
     condition = g.Equal(index, g.const(first, g.dtype(index)))
     then = g.body()
     otherwise = g.body()
-    one = [whole(then, t) for t in regions[0].lower(then, [])]
+    one = _lowered(then, regions[0])
     other = _cases(otherwise, index, regions[1:], first + 1, results)
     return _joined(g, condition, (then, one), (otherwise, other), results)
 
 
-def branches(g: Graph, condition: ir.Value, regions: Sequence[Region], results: list[ResultType]) -> list[Tensor]:
+def branches(g: Graph, condition: ir.Value, regions: Sequence[Region], results: list[ResultType]) -> list[Any]:
     """Return both branches as subgraphs; if the condition is constant, only the selected one."""
     known = constant(condition)
     if known is not None:
-        return [whole(g, t) for t in regions[0 if bool(known.numpy()) else 1].lower(g, [])]
+        return join_pairs(_lowered(g, regions[0 if bool(known.numpy()) else 1]), results)
     ways = []
     for region in regions:
         body = g.body()
-        ways.append((body, [whole(body, t) for t in region.lower(body, [])]))
-    return _joined(g, condition, ways[0], ways[1], results)
+        ways.append((body, _lowered(body, region)))
+    return join_pairs(_joined(g, condition, ways[0], ways[1], _part_types(results)), results)
 
 
 def _joined(
@@ -84,18 +92,19 @@ def while_rule(g, *operands, regions, results):
     computed from the number of the iteration.
     """
     condition, body = regions
-    returned = body.returned()
-    arguments = list(body.block.arguments)
-    fixed = {k for k, value in enumerate(returned) if value == arguments[k]}
-    operands = tuple(t if k in fixed else whole(g, t) for k, t in enumerate(operands))
-    turns: Any = trip_count(condition, body, operands)
+    owners, types, results = part_owners(results), results, _part_types(results)
+    unchanged = [value == argument for value, argument in zip(body.returned(), body.block.arguments, strict=True)]
+    fixed = {k for k, owner in enumerate(owners) if unchanged[owner]}
+    operands = tuple(t if k in fixed else whole(g, t) for k, t in enumerate(split_pairs(operands)))
+    turns: Any = trip_count(condition, body, join_pairs(operands, types))
     limit = None if turns is None else g.compute_size(turns)
     turns = None if limit is None else turns
     loop = g.body()
     turn = loop.input("turn", ir.DataType.INT64, [])
     going = loop.input("going_on", ir.DataType.BOOL, [])
     place: Any = counter(turn.name, turns) if turns is not None else None
-    starts = {k: _start(body, t, k) for k, t in enumerate(operands) if place is not None and k not in fixed}
+    counting = [k for k in range(len(owners)) if place is not None and k not in fixed and not results[k].is_complex]
+    starts = {k: _start(body, operands[k], owners[k]) for k in counting}
     counters = {k: start for k, start in starts.items() if start is not None}
     carried = [k for k in range(len(operands)) if k not in fixed and k not in counters]
     inner: list[Any] = list(operands)
@@ -105,7 +114,7 @@ def while_rule(g, *operands, regions, results):
         value = loop.input(f"carried_{k}", results[k].dtype, _stable(operands[k], results[k]))
         inner[k] = Tensor(value, tuple(_stable(operands[k], results[k])))
     backwards = None if place is None else _count_backwards(g, loop, turn, place, turns)
-    after = body.lower(loop, inner)
+    after = body.lower_parts(loop, inner)
     following = [operands[k] if k in fixed else whole(loop, t) for k, t in enumerate(after)]
     if backwards is not None:
         _flip_sequences(g, loop, backwards, turn)
@@ -122,7 +131,29 @@ def while_rule(g, *operands, regions, results):
         dims = tuple(_stable(operands[k], results[k]))
         g.facts(value, results[k].dtype, dims)
         found[k] = Tensor(value, dims)
-    return found
+    return join_pairs(found, types)
+
+
+@stablehlo_op("chlo.scan")
+def scan(g, *operands, dimension, operandSegmentSizes, regions, results, resultSegmentSizes=(), is_reverse=False,
+         is_associative=None):  # fmt: skip
+    """Return ONNX's Scan: rows of the results, then the carried values after the last row."""
+    count = operandSegmentSizes[0]
+    sequences, starts = operands[:count], operands[count:]
+    (region,), body = regions, g.body()
+    types = region.types()
+    values = [body.input(f"row_{k}" if k < count else f"carried_{k}", t.dtype, t.dims) for k, t in enumerate(types)]
+    found = [whole(body, t).value for t in region.lower(body, [plain(v) for v in values])]
+    rows = len(found) - len(starts)
+    body.graph.inputs.extend([body.graph.inputs.pop(0) for _ in sequences])  # ONNX's Scan has the carried values first
+    for value in (*found[rows:], *found[:rows]):
+        body.output(body.Identity(value))
+    attributes = {"body": body, "num_scan_inputs": count, "scan_input_axes": [dimension] * count,
+                  "scan_output_axes": [dimension] * rows, "scan_input_directions": [int(is_reverse)] * count,
+                  "scan_output_directions": [int(is_reverse)] * rows}  # fmt: skip
+    made = g.node("Scan", [*starts, *sequences], attributes, outputs=len(found))
+    every = made if isinstance(made, list) else [made]
+    return [*every[len(starts) :], *every[: len(starts)]]
 
 
 def _loop(
@@ -131,9 +162,11 @@ def _loop(
     stacked: Mapping[int, tuple[ir.Value, bool]],
 ) -> list[ir.Value]:  # fmt: skip
     """Return the results of the Loop: carried values after the last iteration, and rows of all iterations."""
+    if not carried and not stacked:  # ONNX has no node without outputs
+        return []
     if limit is None:
-        loop.output(loop.Identity(condition.lower(loop, following)[0].value))
-        first = condition.lower(g, operands)[0].value
+        loop.output(loop.Identity(condition.lower_parts(loop, following)[0].value))
+        first = condition.lower_parts(g, operands)[0].value
     else:
         loop.output(loop.Identity(going))
         first = None if carried else g.const(np.array(True))  # the schema requires one if nothing is carried

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,29 +12,38 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..regions import Region, attribute_of, maker
-from ..rules import stablehlo_op
+from ..rules import tensor_op
+from ..values import join_pairs, part_owners, plain, split_pairs, whole
+
+Key = tuple[int, str]
+"""What a comparator compares: an operand, by its index, or the `real` or `imag` part of one."""
 
 
-@stablehlo_op("sort")
+@tensor_op("sort")
 def sort(g, *operands, dimension, regions, results, is_stable=False):
     """Return the sorted operands. The comparator must compare keys that are operands; the first key that differs
     decides.
     """
-    axis = dimension % g.rank(operands[0])
+    axis = dimension % results[0].rank
     keys = sort_keys(regions[0])
     if keys is None:
         raise Unsupported("an order that is not that of one or several operands")
     order: ir.Value | None = None
-    for number, descending in reversed(keys):
-        key = operands[number]
+    parts = [whole(g, t).value for t in split_pairs(operands)]
+    for (number, part), descending in reversed(keys):
+        key = whole(g, getattr(operands[number], part) if part else operands[number]).value
         if order is not None:
             key = g.GatherElements(key, order, axis=axis)
         values, places = sorted_places(g, key, axis, descending)
-        if len(operands) == 1:
-            same = values.dtype == operands[0].dtype
-            return [values if same else g.GatherElements(operands[0], places, axis=axis)]
+        if len(parts) == 1:
+            same = values.dtype == key.dtype
+            return [values if same else g.GatherElements(key, places, axis=axis)]
         order = places if order is None else g.GatherElements(order, places, axis=axis)
-    return [g.GatherElements(x, order, axis=axis) for x in operands]
+    found = []
+    for x, owner in zip(parts, part_owners(results), strict=True):
+        tensor = plain(g.GatherElements(x, order, axis=axis), results[owner].dims)
+        found.append(replace(tensor, value=g.facts(tensor.value, x.dtype, tensor.dims)))
+    return join_pairs(found, results)
 
 
 def sorted_places(g: Graph, key: ir.Value, axis: int, descending: bool) -> tuple[ir.Value, ir.Value]:
@@ -62,7 +72,7 @@ _COUNTED_WIDER = {
 """Dtypes that onnxruntime sorts in the same order, by dtypes that it does not sort."""
 
 
-def sort_keys(region: Region) -> list[tuple[int, bool]] | None:
+def sort_keys(region: Region) -> list[tuple[Key, bool]] | None:
     """Return the compared operands, the deciding one first, and whether the largest comes first.
 
     A comparator is `a < b`, or for several keys `a₁ < b₁ or (a₁ = b₁ and a₂ < b₂)`, as jax.lax.sort writes it.
@@ -70,7 +80,7 @@ def sort_keys(region: Region) -> list[tuple[int, bool]] | None:
     return _keys(region, region.returned()[0], 0)
 
 
-def _keys(region: Region, value: Any, depth: int) -> list[tuple[int, bool]] | None:
+def _keys(region: Region, value: Any, depth: int) -> list[tuple[Key, bool]] | None:
     op = maker(value)
     if op is None or depth > 64:
         return None
@@ -92,7 +102,7 @@ def _keys(region: Region, value: Any, depth: int) -> list[tuple[int, bool]] | No
     return None
 
 
-def _first_and_rest(region: Region, first: Any, second: Any, depth: int) -> list[tuple[int, bool]] | None:
+def _first_and_rest(region: Region, first: Any, second: Any, depth: int) -> list[tuple[Key, bool]] | None:
     both = maker(second)
     if both is None or both.name != "stablehlo.and":
         return None
@@ -103,7 +113,7 @@ def _first_and_rest(region: Region, first: Any, second: Any, depth: int) -> list
     return None
 
 
-def _joined_keys(region: Region, equal: Any, first: Any, others: Any, depth: int) -> list[tuple[int, bool]] | None:
+def _joined_keys(region: Region, equal: Any, first: Any, others: Any, depth: int) -> list[tuple[Key, bool]] | None:
     same = maker(equal)
     if same is None or same.name != "stablehlo.compare" or attribute_of(same, "comparison_direction") != "EQ":
         return None
@@ -113,28 +123,30 @@ def _joined_keys(region: Region, equal: Any, first: Any, others: Any, depth: int
     return [*head, *rest]
 
 
-def _compared_pair(region: Region, op: Any) -> tuple[int, bool] | None:
-    """Return the index of the operand whose elements are compared, and whether the second element comes first."""
+def _compared_pair(region: Region, op: Any) -> tuple[Key, bool] | None:
+    """Return the key that is compared, and whether the second element comes first."""
     places = [_argument_behind(region, v) for v in op.operands]
     if None in places:
         return None
-    one, other = places
-    assert one is not None
-    assert other is not None
-    return None if one // 2 != other // 2 or one == other else (one // 2, one % 2 == 1)
+    (one, part), (other, other_part) = (place for place in places if place is not None)
+    if one // 2 != other // 2 or one == other or part != other_part:
+        return None
+    return (one // 2, part), one % 2 == 1
 
 
-def _argument_behind(region: Region, value: Any, depth: int = 0) -> int | None:
-    """Return the argument that a value has the order of: before comparing, JAX makes -0 equal to 0, and all NaNs
-    equal.
+def _argument_behind(region: Region, value: Any, depth: int = 0) -> tuple[int, str] | None:
+    """Return the argument that a value has the order of, and which part of it if it is complex: before comparing, JAX
+    makes -0 equal to 0, and all NaNs equal.
     """
     arguments = list(region.block.arguments)
     for number, argument in enumerate(arguments):
         if argument == value:
-            return number
+            return number, ""
     op = maker(value)
     if op is None or depth > 4:
         return None
+    if op.name in ("stablehlo.real", "stablehlo.imag") and op.operands[0] in arguments:
+        return arguments.index(op.operands[0]), op.name.removeprefix("stablehlo.")
     if op.name == "stablehlo.select":
         test = maker(op.operands[0])
         if test is not None and test.name == "stablehlo.compare":
@@ -142,7 +154,7 @@ def _argument_behind(region: Region, value: Any, depth: int = 0) -> int | None:
             direction = attribute_of(test, "comparison_direction")
             if (direction, _is_zero(other)) == ("EQ", True) or (direction == "NE" and one == other):
                 found = _argument_behind(region, op.operands[2], depth + 1)
-                return found if found is not None and one == arguments[found] else None
+                return found if found is not None and found == _argument_behind(region, one, depth + 1) else None
     return None
 
 

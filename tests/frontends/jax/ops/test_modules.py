@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from convert.frontends import jax as frontend
@@ -78,8 +80,62 @@ QUANTIZED = [
            f"%3 = stablehlo.uniform_dequantize %2 : ({quantized(INTEGERS)}) -> tensor<3x4xf32>\n"
            "return %3 : tensor<3x4xf32>", X),
 ]  # fmt: skip
+RAGGED = ("lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
+          "rhs_contracting_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions")  # fmt: skip
+
+
+def ragged(name: str, x: tuple[int, ...], y: tuple[int, ...], found: tuple[int, ...], *axes: list[int]) -> ModuleRow:
+    """A ragged product of tensors of these shapes; `axes` are its dimension numbers in the order of `RAGGED`.
+
+    The sizes of the groups are 2, 0 and 4: one is empty, and the seventh row belongs to none.
+    """
+    types = ["x".join(map(str, shape)) for shape in (x, y, found)]
+    numbers = ", ".join(f"{key} = {value}" for key, value in zip(RAGGED, axes, strict=True))
+    every = ", ".join(f"tensor<{t}xf32>" for t in types[:2])
+    return module(
+        f"chlo.ragged_dot, {name}",
+        f"(%x: tensor<{types[0]}xf32>, %y: tensor<{types[1]}xf32>, %g: tensor<3xi32>) -> tensor<{types[2]}xf32>",
+        f'%0 = "chlo.ragged_dot"(%x, %y, %g) {{ragged_dot_dimension_numbers = #chlo.ragged_dot<{numbers}>, '
+        "precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>]} : "
+        f"({every}, tensor<3xi32>) -> tensor<{types[2]}xf32>\nreturn %0 : tensor<{types[2]}xf32>",
+        f32(*x), f32(*y), np.array([2, 0, 4], np.int32),
+    )  # fmt: skip
+
+
+def scan(axis: int, reverse: str) -> ModuleRow:
+    """A scan over a tensor of 3 x 4, whose carried value is halved and added to each row."""
+    rest = "4" if axis == 0 else "3"
+    kind = f"tensor<{rest}xf32>"
+    return module(
+        f"chlo.scan {axis} {reverse}", f"(%x: tensor<3x4xf32>, %s: {kind}) -> (tensor<3x4xf32>, {kind})",
+        f"%0:2 = chlo.scan(%x) inits(%s) dimension={axis} attributes {{is_reverse = {reverse}}} {{\n"
+        f"^bb0(%row: {kind}, %carried: {kind}):\n%h = stablehlo.constant dense<0.5> : {kind}\n"
+        f"%1 = stablehlo.multiply %carried, %h : {kind}\n"
+        f"%2 = stablehlo.add %1, %row : {kind}\n%3 = stablehlo.tanh %2 : {kind}\n"
+        f"stablehlo.return %2, %3 : {kind}, {kind}\n}} : (tensor<3x4xf32>, {kind}) -> (tensor<3x4xf32>, {kind})\n"
+        f"return %0#0, %0#1 : tensor<3x4xf32>, {kind}", X, f32(int(rest)),
+    )  # fmt: skip
+
+
+SCANS = [scan(axis, reverse) for axis in (0, 1) for reverse in ("false", "true")]
 ROWS = [
     *QUANTIZED,
+    ragged("rows of groups", (7, 5), (3, 5, 2), (7, 2), [], [], [1], [1], [0], [0]),
+    ragged("rows of groups in a batch", (2, 7, 5), (3, 2, 5, 4), (2, 7, 4), [0], [1], [2], [2], [1], [0]),
+    ragged("sums of groups", (5, 7), (7, 2), (3, 5, 2), [], [], [1], [0], [1], []),
+    ragged("sums of groups in a batch", (2, 7, 5), (2, 7, 4), (3, 2, 5, 4), [0], [0], [1], [1], [1], []),
+    ragged("groups of a batch", (7, 5, 4), (7, 4, 2), (7, 5, 2), [0], [0], [2], [1], [0], []),
+    module("chlo.mulhi", "(%x: tensor<4xi64>, %y: tensor<4xi64>) -> tensor<4xi64>", "%0 = chlo.mulhi %x, %y : "
+           "tensor<4xi64>, tensor<4xi64> -> tensor<4xi64>\nreturn %0 : tensor<4xi64>",
+           np.array([2**62, -(2**63), -1, 5]), np.array([8, -(2**63), 2**40, -7])),
+    module("a while whose values all count", "(%x: tensor<i64>) -> tensor<i64>",
+           "%z = stablehlo.constant dense<0> : tensor<i64>\n%o = stablehlo.constant dense<1> : tensor<i64>\n"
+           "%t = stablehlo.constant dense<10> : tensor<i64>\n"
+           "%0:2 = stablehlo.while(%i = %z, %j = %o) : tensor<i64>, tensor<i64>\ncond {\n"
+           "%1 = stablehlo.compare LT, %i, %t : (tensor<i64>, tensor<i64>) -> tensor<i1>\n"
+           "stablehlo.return %1 : tensor<i1>\n} do {\n%2 = stablehlo.add %i, %o : tensor<i64>\n"
+           "%3 = stablehlo.add %j, %o : tensor<i64>\nstablehlo.return %2, %3 : tensor<i64>, tensor<i64>\n}\n"
+           "%4 = stablehlo.add %0#1, %x : tensor<i64>\nreturn %4 : tensor<i64>", np.array(3)),
     *(
         module(f"chlo.{name}", ONE, f"%0 = chlo.{name} %x : tensor<3x4xf32> -> tensor<3x4xf32>\n"
                "return %0 : tensor<3x4xf32>", data)
@@ -162,6 +218,26 @@ def test_modules(case: ModuleRow, tmp_path: Path) -> None:
     (expected,) = runner.run(source, [feeds], precision="float32", options=Options())
     found = run_graph(model, feeds, tmp_path)
     for one, other in zip(found.values(), expected.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SCANS, ids=lambda case: case.name)
+def test_scans(case: ModuleRow, tmp_path: Path) -> None:
+    """XLA cannot run chlo.scan in jaxlib 0.10, so JAX's own scan is the reference."""
+    path = tmp_path / "module.mlir"
+    path.write_text(case.text)
+    model = frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
+    found = run_graph(model, dict(zip([v.name for v in model.graph.inputs], case.feeds, strict=True)), tmp_path)
+    axis = int(case.name.split()[1])
+
+    def step(carried: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        added = carried / 2 + row
+        return jnp.tanh(added), added
+
+    x, start = case.feeds
+    last, rows = jax.lax.scan(step, start, np.moveaxis(x, axis, 0), reverse=case.name.endswith("true"))
+    for one, other in zip(found.values(), (np.moveaxis(np.asarray(rows), 0, axis), last), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
 
 
