@@ -10,7 +10,7 @@ from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
-from convert.passes.narrow_products import narrow_products
+from convert.passes.narrow_products import narrow_products, narrow_transforms
 from convert.passes.resized_axes import name_resized_axes
 from convert.passes.size_checks import drop_size_checks
 from convert.request.options import Options
@@ -45,6 +45,7 @@ def assign_channels_first(model: ir.Model) -> bool:
 PASSES = (
     inline_functions,  # first: the others look at nodes of the main graph
     drop_size_checks,  # Caffe2 has no Split that fails for wrong sizes
+    narrow_transforms,  # Caffe2 has no float64 products, which transforms are written out as
     expand_unsupported,  # before the layout, which written-out operators need as well
     narrow_products,  # Caffe2 has no float64 products; lowered learners have them
     clean,  # folds what a lowering computes of constants

@@ -41,7 +41,7 @@ SIZE_CHECK_KEY = "convert.size_check"
 """Metadata of a Split that returns its input, and fails for sizes that violate the conditions in the metadata."""
 
 WIDER_KEY = "convert.wider"
-"""Metadata of a node that computes in a wider dtype than its operator declares, as the kernel of a runtime does.
+"""Metadata of a node that computes in a wider dtype than its operator declares, for the kernel of a runtime.
 
 A format that lacks the wider dtype may compute in the operator's own.
 """

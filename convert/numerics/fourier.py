@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.metadata import WIDER_KEY
 from convert.graph.tensors import rounded_tensor
 from convert.numerics.complexes import Complex
 from convert.semantics.turns import cos_sin
@@ -43,9 +44,11 @@ def transform(
     if inverse and dtype == ir.DataType.DOUBLE and isinstance(points, int) and points & (points - 1):
         exchanged = transform(g, g.Gather(x, [1, 0], axis=-1), length, axis)
         return g.Div(g.Gather(exchanged, [1, 0], axis=-1), g.const(float(points), dtype))
-    if not isinstance(points, int) or points & (points - 1):
-        x = g.Cast(x, to=ir.DataType.DOUBLE)
+    wide = not isinstance(points, int) or points & (points - 1) != 0
+    x = g.Cast(x, to=ir.DataType.DOUBLE) if wide else x
     x = g.Unsqueeze(x, [0]) if alone else x
     count = g.const(length) if isinstance(length, int) else length
     y = g.DFT(x, count, g.const(np.array(axis + g.rank(x), np.int64)), onesided=onesided, inverse=inverse)
+    if wide and dtype == ir.DataType.FLOAT and (node := y.producer()) is not None:
+        node.metadata_props[WIDER_KEY] = "onnxruntime"
     return g.Cast(g.Squeeze(y, [0]) if alone else y, to=dtype)

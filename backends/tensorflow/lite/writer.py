@@ -32,7 +32,7 @@ from convert.legalize.unroll_loops import unroll_loops
 from convert.nearest import saving_hint
 from convert.outcome.report import Report
 from convert.passes import run_passes
-from convert.passes.narrow_products import narrow_products
+from convert.passes.narrow_products import narrow_products, narrow_transforms
 from convert.passes.size_checks import write_size_checks_as_reshapes
 from convert.processes.arrays import save_arrays
 from convert.processes.fork_client import Child, fork
@@ -111,7 +111,8 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     run_passes(model, (find_integer_products,), options)
     quantized = QuantizedParts() if options.dtype or options.quantize else mark_quantized(model)
     # The calibrator ends the process at loops of fixed sizes that read a row by their counter (TensorFlow 2.21).
-    run_passes(model, (split_pools, *((unroll_loops,) if options.calibrate else ())), options)
+    unrolling = (unroll_loops,) if options.calibrate else ()
+    run_passes(model, (split_pools, narrow_transforms, *unrolling), options)
     legalize(model, options, WRITTEN_OUT)
     passes = narrow_products, reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias
     run_passes(model, passes, options)

@@ -10,7 +10,9 @@ import pytest
 
 from convert.graph import Graph
 from convert.graph.metadata import WIDER_KEY
-from convert.passes.narrow_products import narrow_products
+from convert.numerics.fourier import transform
+from convert.passes.narrow_products import narrow_products, narrow_transforms
+from convert.reference.executor import run
 
 FLOAT, DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
 
@@ -40,3 +42,32 @@ def test_a_product_that_starts_and_ends_in_float32() -> None:
 @pytest.mark.parametrize("made", [model(DOUBLE), model(FLOAT, twice=True), model(FLOAT, marked=False)])
 def test_others_stay(made: ir.Model) -> None:
     assert not narrow_products(made)
+
+
+def spectrum(shape: list[int | str], dtype: ir.DataType = FLOAT, *, twice: bool = False) -> ir.Model:
+    g = Graph()
+    y = transform(g, g.input("x", dtype, shape), None, -2)
+    g.output(g.Neg(transform(g, y, None, -3) if twice else y), "y")
+    return g.model()
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("shape", [["n", 6, 6, 2], [6, 6, 2]])
+def test_transforms_between_casts(shape: list[int | str], twice: bool) -> None:
+    made = spectrum(shape, twice=twice)
+    assert narrow_transforms(made)
+    found = Counter(n.op_type for n in made.graph)
+    assert found["DFT"] == 1 + twice
+    assert not found["Cast"]
+    assert {v.dtype for n in made.graph if n.op_type != "Shape" for v in n.outputs} == {FLOAT}
+    assert not narrow_transforms(made)
+    x = np.random.default_rng(0).standard_normal([3 if d == "n" else d for d in shape]).astype(np.float32)
+    expected = np.fft.fft(x[..., 0] + 1j * x[..., 1], axis=-1)
+    expected = np.fft.fft(expected, axis=-2) if twice else expected
+    (y,) = run(made, {"x": x}).values()
+    np.testing.assert_allclose(y, -np.stack([expected.real, expected.imag], -1), atol=1e-5)
+
+
+@pytest.mark.parametrize("made", [spectrum(["n", 6, 2], DOUBLE), spectrum(["n", 8, 2])])
+def test_other_transforms_stay(made: ir.Model) -> None:
+    assert not narrow_transforms(made)
