@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -82,42 +83,28 @@ def convert(
     ('PASS', ['image: float32[batch,1,28,28]'])
     """
     report = report or Report("convert")
-    opened = open_source(source)
-    inputs, method = _from_file(inputs, method, examples=True)
-    chosen = make_options(inputs, options, rules, plugin.fixed_value_support(opened), opened)
-    place, form = destination(opened, to, output)
-    single = output is not None and Path(output).name.lower().endswith(form.suffix)
-    if parts := plugin.parts_of(opened, chosen, single):
-        given = {"inputs": inputs, "verify": verify, "force": force, "skip_existing": skip_existing, "dry_run": dry_run,
-                 "rules": rules, "dump_passes": dump_passes, "method": method, **options}  # fmt: skip
-        return convert_parts(partial(convert, opened, form.name), parts, form, opened, output, chosen, given, report)
-    if single and (parts := plugin.parts_of(opened, chosen)):
-        report.note(
-            f"written as one graph, because the output is one file; a folder gets {', '.join(parts)}",
-            code="single-graph",
+    given = {"inputs": inputs, "verify": verify, "force": force, "skip_existing": skip_existing, "dry_run": dry_run,
+             "rules": rules, "dump_passes": dump_passes, "method": method}  # fmt: skip
+    request = _sniff(source, to, output, given, options, report)
+    if request.parts:
+        again = partial(convert, request.source, request.form.name)
+        return convert_parts(
+            again, request.parts, request.form, request.source, output, request.options, request.given, report
         )
-    report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
-
-    request = _Request(opened, place, form, _fitting_options(chosen, opened, form, report), verify, force, dry_run)
-    if not dry_run:
-        discard_unfinished(place)
-    if skip_existing and place.exists() and not force:
-        report.unverified = "the output exists already and was left as it is"
+    if _is_kept(request, report):
         return report
-    check_different([("the output", place), *_files_beside(report, method, dump_passes)])
-    request = _with_room(request, dump_passes)
-    request, model, graph = _read(request, report)
+    _prepare_places(request, report)
+    model, graph = _read(request, report)
+    request = _legalize(request, model, report)
     if dry_run:
         _check(request, model, report)
         return report
-    graph = _verifiable(request, graph, method, report)
-    with atomic_replacement(place, force=force, read=_files_read(request, model)) as temporary:
+    graph = _verifiable(request, graph, report)
+    with _rename(request, model, report) as temporary:
         _write(request, model, temporary, report)
-        companions = _companions(model)
         del model
         if graph is not None:
-            _judge(request, temporary, graph, method, report)
-    copy_companions(companions, place, report)
+            _judge(request, temporary, graph, report)
     return report
 
 
@@ -140,23 +127,69 @@ def _from_file(inputs: Any, method: VerifyMethod | None, *, examples: bool = Fal
 class _Request:
     """One conversion: a source, the place and format of the output, and the options for frontend and backend.
 
-    verify, force, dry_run: as for `convert`. moves: the permutation of each input and output that `options.layout`
-    moves.
+    given: the arguments of `convert`. parts: the options of each file, if the source is written as several. moves: the
+    permutation of each input and output that `options.layout` moves.
     """
 
     source: Source
     place: Path
     form: plugin.Format
     options: Options
-    verify: bool | None
-    force: bool
-    dry_run: bool
+    given: Mapping[str, Any]
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     moves: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
-    def verified(self) -> bool:
+    def method(self) -> VerifyMethod | None:
+        """Return how to verify; None is the default method."""
+        method: VerifyMethod | None = self.given["method"]
+        return method
+
+    @property
+    def is_verified(self) -> bool:
         """Return whether the output should be verified, if that is possible."""
-        return not self.dry_run and self.verify is not False
+        return not self.given["dry_run"] and self.given["verify"] is not False
+
+
+def _sniff(
+    source: Any,
+    to: str | None,
+    output: str | Path | None,
+    given: Mapping[str, Any],
+    options: Mapping[str, Any],
+    report: Report,
+) -> _Request:
+    """Return the request: what the source is, where the output goes, and options that fit both. Nothing is read yet.
+
+    If the source has parts, the request is that of all of them, and `given` has the other options too.
+    """
+    opened = open_source(source)
+    inputs, method = _from_file(given["inputs"], given["method"], examples=True)
+    given = {**given, "inputs": inputs, "method": method}
+    chosen = make_options(inputs, options, given["rules"], plugin.fixed_value_support(opened), opened)
+    place, form = destination(opened, to, output)
+    single = output is not None and Path(output).name.lower().endswith(form.suffix)
+    if parts := plugin.parts_of(opened, chosen, single):
+        return _Request(opened, place, form, chosen, {**given, **options}, parts)
+    if single and (parts := plugin.parts_of(opened, chosen)):
+        report.note(
+            f"written as one graph, because the output is one file; a folder gets {', '.join(parts)}",
+            code="single-graph",
+        )
+    report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
+    dump = None if given["dump_passes"] is None else Path(given["dump_passes"])
+    options_that_fit = replace(_fitting_options(chosen, opened, form, report), dump_passes=dump)
+    return _Request(opened, place, form, options_that_fit, given)
+
+
+def _is_kept(request: _Request, report: Report) -> bool:
+    """Return whether the output exists and stays, as `skip_existing` asks; the report then says so."""
+    if not request.given["dry_run"]:
+        discard_unfinished(request.place)
+    if not request.given["skip_existing"] or request.given["force"] or not request.place.exists():
+        return False
+    report.unverified = "the output exists already and was left as it is"
+    return True
 
 
 def _fitting_options(options: Options, source: Source, form: plugin.Format, report: Report) -> Options:
@@ -170,36 +203,34 @@ def _fitting_options(options: Options, source: Source, form: plugin.Format, repo
     return _with_wider_dtypes(options, form)
 
 
-def _files_beside(
-    report: Report, method: VerifyMethod | None, dump_passes: str | Path | None
-) -> list[tuple[str, Path]]:
+def _prepare_places(request: _Request, report: Report) -> None:
+    """Check the places of all outputs, and create the folder for the graphs of the passes.
+
+    Raises `UsageError` if one of them holds something that must not be replaced.
+    """
+    place, read, dump = request.place, _files_read(request), request.options.dump_passes
+    check_different([("the output", place), *_files_beside(request, report)])
+    check_apart(place, read)
+    if place.exists() and not request.given["force"] and not request.given["dry_run"]:
+        raise exists_error(place, request.form, request.source)
+    check_replaceable(place, list(plugin.formats().values()))
+    if dump is not None:
+        check_apart(dump, read, "give --dump-passes a folder elsewhere")
+        from convert.passes.dump import make_dump_folder
+
+        make_dump_folder(dump)
+
+
+def _files_beside(request: _Request, report: Report) -> list[tuple[str, Path]]:
     """Return the files and the folder that are written beside the output, each with the option that names it."""
     from convert.parity.locate.reduced_files import reduced_files
 
-    found = list(report.beside)
+    found, method, dump = list(report.beside), request.method, request.options.dump_passes
     if method is not None and method.save is not None:
         found.append(("--save-inputs", Path(method.save)))
     if method is not None and method.reduce is not None:
         found += [("--reduce", path) for path in reduced_files(Path(method.reduce))]
-    return found if dump_passes is None else [*found, ("--dump-passes", Path(dump_passes))]
-
-
-def _with_room(request: _Request, dump_passes: str | Path | None) -> _Request:
-    """Return the request with an empty folder for the graphs of the passes, if one was asked for.
-
-    Raises `UsageError` if the place of the output holds something that must not be replaced.
-    """
-    place, read = request.place, _files_read(request)
-    check_apart(place, read)
-    if place.exists() and not request.force and not request.dry_run:
-        raise exists_error(place, request.form, request.source)
-    check_replaceable(place, list(plugin.formats().values()))
-    if dump_passes is None:
-        return request
-    check_apart(Path(dump_passes), read, "give --dump-passes a folder elsewhere")
-    from convert.passes.dump import make_dump_folder
-
-    return replace(request, options=replace(request.options, dump_passes=make_dump_folder(Path(dump_passes))))
+    return found if dump is None else [*found, ("--dump-passes", dump)]
 
 
 def _files_read(request: _Request, model: ir.Model | None = None) -> list[Path]:
@@ -210,37 +241,49 @@ def _files_read(request: _Request, model: ir.Model | None = None) -> list[Path]:
     return own if model is None else [*own, *model.meta.get(FILES_KEY, [])]
 
 
-def _companions(model: ir.Model) -> Mapping[str, Path | bytes]:
-    """Return the files that belong beside the output, by name: the source's, such as a tokenizer, or their content."""
+@contextmanager
+def _rename(request: _Request, model: ir.Model, report: Report) -> Iterator[Path]:
+    """Context manager: yield a temporary place, and afterwards rename what was written there to its place.
+
+    Companions, such as a tokenizer, are copied beside it. After an error the disk is as it was.
+    """
     from convert.graph.metadata import COMPANIONS_KEY
 
-    found: Mapping[str, Path | bytes] = model.meta.get(COMPANIONS_KEY, {})
-    return found
+    companions, read = model.meta.get(COMPANIONS_KEY, {}), _files_read(request, model)
+    del model  # the caller frees it after writing
+    with atomic_replacement(request.place, force=request.given["force"], read=read) as temporary:
+        yield temporary
+    copy_companions(companions, request.place, report)
 
 
-def _read(request: _Request, report: Report) -> tuple[_Request, ir.Model, ir.Model | None]:
-    """Return the shared graph in the requested layout, and, if the output will be verified, the graph as it was read.
-
-    Also returns the request with its samples in the layout of the source.
-    """
-    from convert.passes.layout.boundary import boundary_permutations
-    from convert.request.samples import fit_samples
-
+def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]:
+    """Return the shared graph, and, if the output will be verified, a copy of it to verify with."""
     source, form, options = request.source, request.form, request.options
-    if request.verified:
+    if request.is_verified:
         _warm_up(report, source.kind, target=form.kind, formats=[form.name])
     with report.stage("read", _size(source)), paused_garbage_collection(), naming_large_inputs(options, ()):
         model = read_model(source, options, report)
     describe(model, report)
     check_apart(request.place, _files_read(request, model))
     _note_differences(model, report, form.kind)
-    graph = model.clone() if request.verified else None
+    graph = model.clone() if request.is_verified else None
     if graph is not None:
         graph.meta.update(model.meta)  # a clone lacks this file
-    moves = boundary_permutations(model, options.layout)
-    options = replace(options, calibrate=fit_samples(model, options.calibrate, moves))
+    return model, graph
+
+
+def _legalize(request: _Request, model: ir.Model, report: Report) -> _Request:
+    """Move the model's inputs and outputs to the requested layout; the backend runs the other passes when it writes.
+
+    Returns the request with its samples in the layout of the source.
+    """
+    from convert.passes.layout.boundary import boundary_permutations
+    from convert.request.samples import fit_samples
+
+    moves = boundary_permutations(model, request.options.layout)
+    options = replace(request.options, calibrate=fit_samples(model, request.options.calibrate, moves))
     _apply_layout(model, options, report)
-    return replace(request, options=options, moves=moves), model, graph
+    return replace(request, options=options, moves=moves)
 
 
 def _check(request: _Request, model: ir.Model, report: Report) -> None:
@@ -251,9 +294,7 @@ def _check(request: _Request, model: ir.Model, report: Report) -> None:
     report.unverified = "nothing was written: a dry run"
 
 
-def _verifiable(
-    request: _Request, graph: ir.Model | None, method: VerifyMethod | None, report: Report
-) -> ir.Model | None:
+def _verifiable(request: _Request, graph: ir.Model | None, report: Report) -> ir.Model | None:
     """Return the graph if the output can be verified here; otherwise the report says why not.
 
     Raises `UsageError` if the user requires a verification.
@@ -264,10 +305,10 @@ def _verifiable(
     from convert.parity.runs.memory import lack_of_memory
     from convert.parity.verify import unavailable_reason
 
-    missing = unavailable_reason(request.source.kind, request.form.kind)
-    if not missing and request.verify is None:
-        missing = lack_of_memory(graph, None if method is None else method.limits)
-    if missing and request.verify:
+    missing, required = unavailable_reason(request.source.kind, request.form.kind), request.given["verify"]
+    if not missing and required is None:
+        missing = lack_of_memory(graph, None if request.method is None else request.method.limits)
+    if missing and required:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     if missing:
         report.unverified = missing
@@ -615,7 +656,7 @@ def _what_to_do(verdict: Verdict) -> str:
     return f"Please report this model{f' ({verdict.reduced})' if verdict.reduced else ''}"
 
 
-def _judge(request: _Request, written: Path, graph: ir.Model, method: VerifyMethod | None, report: Report) -> None:
+def _judge(request: _Request, written: Path, graph: ir.Model, report: Report) -> None:
     """Verify what was written, and read it back: an artefact with changed weights is never PASS.
 
     Raises `ParityError` if the target computes something else.
@@ -624,6 +665,7 @@ def _judge(request: _Request, written: Path, graph: ir.Model, method: VerifyMeth
     from convert.parity.verify import verify as run_verify
 
     source, target, options = request.source, Source(request.form.kind, written, written_here=True), request.options
+    method = request.method
     if options.calibrate:
         method = _calibrated_method(method, graph, options)
     if IO_DTYPE.of(options) != IO_DTYPE.default:

@@ -135,7 +135,7 @@ def test_what_the_files_generate_together_is_in_the_verdict(
 ) -> None:
     found = GenerationVerdict(status, 32, 2, 32)
 
-    def judge_part(request: Any, written: Path, graph: Any, method: Any, report: convert.Report) -> None:
+    def judge_part(request: Any, written: Path, graph: Any, report: convert.Report) -> None:
         report.verdict = Verdict("PASS", outputs=[OutputVerdict("logits")])
 
     def verify_generation(source: Any, files: dict[str, Path], *rest: Any) -> GenerationVerdict:
