@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,16 +64,10 @@ def run(
 
         by = versions()
         for task in tasks:
-            if task.problem is not None:
-                keys[task.output] = ""
-                finish(task, _result_of_problem(task.problem), note=False)
-                continue
-            try:
-                task = replace(task, seen=(seen := look_at(task, by)))
-                keys[task.output] = seen.key
-            except OSError as error:
-                keys[task.output] = ""
-                finish(task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}"), note=False)
+            task, failure = _look_at_source(task, by)
+            keys[task.output] = "" if task.seen is None else task.seen.key
+            if failure is not None:
+                finish(task, failure, note=False)
                 continue
             try:
                 there = task.output.exists()
@@ -94,6 +88,16 @@ def run(
                 open_tasks.append(task)
         _run_engine(open_tasks, jobs, begin, finish, retries, warm, on)
     return [records[task.output] for task in tasks]
+
+
+def _look_at_source(task: Task, by: Mapping[str, str]) -> tuple[Task, TaskResult | None]:
+    """Return the task with what its source is now, and the result of a task that cannot begin."""
+    if task.problem is not None:
+        return task, _result_of_problem(task.problem)
+    try:
+        return replace(task, seen=look_at(task, by)), None
+    except OSError as error:
+        return task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}")
 
 
 def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) -> dict[str, Any] | None:

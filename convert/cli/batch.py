@@ -119,7 +119,6 @@ def batch(
         from convert.batch import run, show, storage
         from convert.batch.changes import changes, earlier_records
         from convert.batch.journal import NAME as journal_name
-        from convert.files.output_place import check_apart
 
         options = _options(verify, inputs, trust)
         on = _cluster(engine, ray_address, cpus)
@@ -127,10 +126,7 @@ def batch(
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
         before = None if compare_with is None else earlier_records(compare_with)
         tasks, passed = _planned_tasks(what, to, where, options, LimitOptions(timeout, memory), exclude)
-        sources = [task.source for task in tasks]
-        check_apart(folder / journal_name, sources, "give another --journal or -o")
-        outputs = [("the output of a model", task.output) for task in tasks if isinstance(task.output, Path)]
-        _check_side_files(report, junit, sources, [("the journal", folder / journal_name), *outputs])
+        _check_side_files(report, junit, tasks, folder / journal_name)
         _tell_passed_over(passed, quiet)
         how: dict[str, Any] = {"jobs": jobs, "force": force, "redo_failed": redo_failed, "warm": not cold, "on": on}
         with show.output_view(len(tasks), as_json, quiet, verbose) as view:
@@ -208,15 +204,19 @@ def _planned_tasks(
     return plan_tasks(names, to, where, options, bounds.seconds(), bounds.bytes(), passed, exclude), passed
 
 
-def _check_side_files(
-    report: Path | None, junit: Path | None, sources: Sequence[Path], written: Sequence[tuple[str, Path]]
-) -> None:
-    """Raise `UsageError` where the page or the results would destroy something, such as what is `written` besides."""
+def _check_side_files(report: Path | None, junit: Path | None, tasks: Sequence[Task], journal: Path) -> None:
+    """Raise `UsageError` if the page, the results or the journal would destroy a source, an output or one another."""
     from convert.batch.junit import is_results
+    from convert.files.output_place import check_apart
     from convert.files.side_files import check_different, check_side_file, is_page
 
+    sources = [task.source for task in tasks]
+    check_apart(journal, sources, "give another --journal or -o")
+    outputs = [("the output of a model", task.output) for task in tasks if isinstance(task.output, Path)]
     named = [("--report", report), ("--junit", junit)]
-    check_different([*written, *((option, path) for option, path in named if path is not None)])
+    check_different(
+        [("the journal", journal), *outputs, *((option, path) for option, path in named if path is not None)]
+    )
 
     if report is not None:
         check_side_file(report, is_page, "--report", sources)

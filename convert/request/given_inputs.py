@@ -328,6 +328,36 @@ def make_options(
     by the names of `Options`, and of what frontends and backends declare. rules: the user's rule files, which are
     loaded, as are those of the option `code`; `BadInput` if one is missing or fails.
     """
+    own, extra = _divided_options(options)
+    specs: list[InputSpec] = []
+    examples: dict[Any, Any] = {}
+    fixed: dict[Any, Any] = {}
+    structures: dict[str, Structure] = {}
+    names = parameter_names(source.model) if source is not None else []
+    for name, given in _named_inputs(inputs, fixing is True, names, structures):
+        if isinstance(given, InputSpec):
+            specs.append(given)
+        elif assignment := _fixed_input(name, given, fixing):
+            fixed[assignment[0]] = assignment[1]
+        elif isinstance(given, str):
+            spec = parse_input(given)
+            specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
+        else:
+            examples[name] = _array(given)
+    return Options(
+        inputs=tuple(specs),
+        examples=without_fixed_places(examples, fixed),
+        fixed=fixed,
+        structures=structures,
+        no_inputs=isinstance(inputs, (list, tuple, Mapping)) and not inputs,
+        rules=load_rules(rules),
+        extra=extra,
+        **own,
+    )
+
+
+def _divided_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of `Options` among the options, and those that frontends and backends declare, both checked."""
     declared, own = plugin.options(), {f.name for f in fields(Options)} - _NOT_KEYWORDS
     known = own | {*declared}
     unknown = sorted(set(options) - known)
@@ -346,42 +376,27 @@ def make_options(
     options["code"] = load_code(options.get("code", ()))
     if (args := options.get("model_args")) and not isinstance(args, Mapping):
         raise UsageError(f"model_args is a {type(args).__name__}", hint="give them by name: {'num_classes': 9}")
-    specs: list[InputSpec] = []
-    examples: dict[Any, Any] = {}
-    fixed: dict[Any, Any] = {}
-    structures: dict[str, Structure] = {}
-    names = parameter_names(source.model) if source is not None else []
-    for name, given in _named_inputs(inputs, fixing is True, names, structures):
-        if isinstance(given, InputSpec):
-            specs.append(given)
-            continue
-        is_value, value = fixed_value_of(name, given) if fixing is True else (False, None)
-        assignment = parse_fixed_value(given) if isinstance(given, str) and isinstance(name, int) else None
-        if is_value or assignment:
-            name, value = assignment or (name, value)
-            if not fixing:
-                raise UsageError(
-                    f"{given!r} is a fixed value, which only inputs of PyTorch and ONNX models may have",
-                    hint=meant_shape(name, value)
-                    or f"leave it out, and {name} stays an input; to fix it, convert to ONNX first, then the ONNX file "
-                    f"with --input {name}={value}",
-                )
-            fixed[name] = value
-        elif isinstance(given, str):
-            spec = parse_input(given)
-            specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
-        else:
-            examples[name] = _array(given)
-    return Options(
-        inputs=tuple(specs),
-        examples=without_fixed_places(examples, fixed),
-        fixed=fixed,
-        structures=structures,
-        no_inputs=isinstance(inputs, (list, tuple, Mapping)) and not inputs,
-        rules=load_rules(rules),
-        extra=extra,
-        **options,
-    )
+    return options, extra
+
+
+def _fixed_input(name: Any, given: Any, fixing: bool | str) -> tuple[Any, Any] | None:
+    """Return the name and value of an input with a fixed value, such as `sr=16000`; None for any other input.
+
+    fixing: as for `make_options`. Raises `UsageError` if the model's inputs cannot have fixed values.
+    """
+    is_value, value = fixed_value_of(name, given) if fixing is True else (False, None)
+    assignment = parse_fixed_value(given) if isinstance(given, str) and isinstance(name, int) else None
+    if not is_value and not assignment:
+        return None
+    name, value = assignment or (name, value)
+    if not fixing:
+        raise UsageError(
+            f"{given!r} is a fixed value, which only inputs of PyTorch and ONNX models may have",
+            hint=meant_shape(name, value)
+            or f"leave it out, and {name} stays an input; to fix it, convert to ONNX first, then the ONNX file "
+            f"with --input {name}={value}",
+        )
+    return name, value
 
 
 def _from_file(value: Any, option: plugin.Option[Any] | None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -74,46 +74,72 @@ def run_where_it_runs(
     except _SourceRefusal as refusal:
         if method.arrays is not None:
             raise refusal.error from None
-        refused = first = refusal.error
-    notes: list[Note] = []
-    alike = draw((), {})
-    if [feed.label for feed in alike if not feed.edge] != [feed.label for feed in feeds if not feed.edge]:
-        notes = [
-            Note(
-                "the source does not run where the sides of its inputs are not alike: compared with such as are",
-                code="limited-sizes",
-            )
-        ]
+        first = refusal.error
+    limited = [(spans, _note_on_integers(spans)) for spans in closer_spans(graph, options.examples)]
+    for found, note in _usual_sizes(draw, feeds, limited):
         try:
-            return *_run(run, alike), notes
-        except _SourceRefusal:
-            notes = []
-    spans: Spans = {}
-    for spans in closer_spans(graph, options.examples):
-        closer = draw((), spans)
-        shown = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
-        notes = [
-            Note(
-                f"the source does not run on every integer: compared with {shown} (--inputs gives others)",
-                code="limited-inputs",
-            )
-        ]
-        try:
-            return *_run(run, closer), notes
+            return *_run(run, found), [note]
         except _SourceRefusal:
             pass
-    for limits, remarks in (({}, []), (spans, notes)) if spans else (({}, []),):
+    searched = _run_other_sizes(run, draw, source, graph, options, method, first, limited[-1:])
+    if not isinstance(searched, ConvertError):
+        return searched
+    return _run_example(run, draw, graph, [feed for feed in feeds if feed.label == GIVEN], first, searched)
+
+
+def _usual_sizes(
+    draw: Draw, feeds: Sequence[Feed], limited: Sequence[tuple[Spans, Note]]
+) -> Iterator[tuple[list[Feed], Note]]:
+    """Yield feeds with equal spatial dims, unless `feeds` have them, and with smaller integers; a note for each."""
+    alike = draw((), {})
+    if [feed.label for feed in alike if not feed.edge] != [feed.label for feed in feeds if not feed.edge]:
+        text = "the source does not run where the sides of its inputs are not alike: compared with such as are"
+        yield alike, Note(text, code="limited-sizes")
+    for spans, note in limited:
+        yield draw((), spans), note
+
+
+def _note_on_integers(spans: Spans) -> Note:
+    shown = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
+    text = f"the source does not run on every integer: compared with {shown} (--inputs gives others)"
+    return Note(text, code="limited-inputs")
+
+
+def _run_other_sizes(
+    run: Run,
+    draw: Draw,
+    source: Source,
+    graph: ir.Model,
+    options: Options,
+    method: VerifyMethod,
+    refused: ConvertError,
+    limited: Sequence[tuple[Spans, Note]],
+) -> tuple[RunOutputs, list[Feed], list[Note]] | ConvertError:
+    """Return the runs with other sizes of the dynamic dims, first with all integers, then with `limited` ones.
+
+    refused: the error with the usual sizes. Returns the last error if no sizes are found.
+    """
+    for spans, notes in (({}, []), *((spans, [note]) for spans, note in limited)):
         try:
-            sizes = search_sizes(source, graph, refused, options, method.limits, method.seeds, limits)
+            sizes = search_sizes(source, graph, refused, options, method.limits, method.seeds, spans)
         except ConvertError as error:
             refused = error
             continue
-        found = draw(sizes, limits)
+        found = draw(sizes, spans)
         try:
-            return *_run(run, found), [*remarks, Note(describe_search(graph, sizes), code="limited-sizes")]
+            return *_run(run, found), [*notes, Note(describe_search(graph, sizes), code="limited-sizes")]
         except _SourceRefusal as refusal:
             refused = refusal.error
-    given = [feed for feed in feeds if feed.label == GIVEN]
+    return refused
+
+
+def _run_example(
+    run: Run, draw: Draw, graph: ir.Model, given: list[Feed], first: ConvertError, refused: ConvertError
+) -> tuple[RunOutputs, list[Feed], list[Note]]:
+    """Return the runs of the user's example, together with feeds of its integers if the source accepts those.
+
+    first, refused: the first and the last error with drawn inputs. Raises `refused` if there is no example.
+    """
     if not given:
         raise refused if refused.hint else type(refused)(refused.message, hint=OTHER_INPUTS)
     if integers := _with_integers_of(given[0], graph, draw):

@@ -122,10 +122,7 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
 
     def end(_: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         now = _plain_attributes(module)
-        assigned.update({path: old for path, old in others.items() if path in now and now[path] is not old})
-        added = [path for path in now if path not in others]
-        ways = {path: UNSET if path.rpartition(".")[0] in modules else None for path in added}
-        assigned.update({path: way for path, way in ways.items() if isinstance(now[path], torch.Tensor)})
+        assigned.update(_assigned_attributes(others, now, modules))
         found = dict(module.named_buffers(remove_duplicate=False))
         replaced = {path: new for path, new in found.items() if path in buffers and new is not buffers[path]}
         for path, new in replaced.items():
@@ -156,13 +153,28 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
             handle.remove()
         for container, content in containers:
             _put_back(container, content)
-        for owner, content in plain:
-            for name in [n for n, v in vars(owner).items() if n not in content and n not in _OWN and _has_tensor(v)]:
-                delattr(owner, name)
-            vars(owner).update(content)
+        _restore_attributes(plain)
         for part, name in unset:
             vars(part).pop(name, None)
             own_buffers(part)[name] = None
+
+
+def _assigned_attributes(before: Mapping[str, Any], now: Mapping[str, Any], modules: Collection[str]) -> dict[str, Any]:
+    """Return the earlier values of attributes that have another value now, by path, as `track_assignments` yields them.
+
+    modules: the paths of all modules.
+    """
+    changed = {path: old for path, old in before.items() if path in now and now[path] is not old}
+    added = [path for path, value in now.items() if path not in before and isinstance(value, torch.Tensor)]
+    return changed | {path: UNSET if path.rpartition(".")[0] in modules else None for path in added}
+
+
+def _restore_attributes(earlier: Iterable[tuple[nn.Module, Mapping[str, Any]]]) -> None:
+    """Give modules their earlier attributes, and remove tensors that were added since."""
+    for owner, content in earlier:
+        for name in [n for n, v in vars(owner).items() if n not in content and n not in _OWN and _has_tensor(v)]:
+            delattr(owner, name)
+        vars(owner).update(content)
 
 
 def _assigned_when_registered(parts: Collection[nn.Module]) -> Any:

@@ -254,14 +254,9 @@ def _emit_loop(
         for k, step in loop.steps.items():
             total = count.value if step == 1 else g.Mul(count.value, g.const(step, ir.DataType.INT64))
             final[k] = g.Add(arguments[k], cast(g, total, g.dtype(arguments[k])))
-        inner, initial, results = ([side[k] for k in carried] for side in (turn.inner, arguments, turn.results))
-        rounds, sizes = (count.value, count.content), _list_sizes(loop, arguments, scans)
-        added = [items[k] for k in scans]
-        found = emit_recurrent(g, turn.graph.graph, turn.iteration, inner, initial, results, added, rounds, sizes)
-        if found is not None:
-            final |= dict(zip(carried, found.states, strict=True))
-            for k, outputs, last in zip(scans, found.outputs, found.last, strict=True):
-                final[k] = tensor_list_from_stacked(g, g.Unsqueeze(last, [0]) if k in loop.keeps else outputs)
+        layer = _emit_layer(g, loop, arguments, turn, carried, scans, count)
+        if layer is not None:
+            final |= layer
             return [final[k] for k in range(len(arguments))]
     again = inside.const(np.array(True)) if count is not None else _loop_condition(inside, cond, turn.results)
     inside.output(again, inside.unique("again"))
@@ -274,16 +269,11 @@ def _emit_loop(
     unequal = {k: joined_elements(g, inside, items[k], dims[k] or ()) for k in scans if joins and is_unequal(dims[k])}
     for k in scans:
         inside.output(length_of(inside, items[k]) if k in unequal else items[k], inside.unique("element"))
-    # The schema of Loop requires a condition if nothing is carried.
-    first = (
-        None
-        if count is not None and (carried or unequal)
-        else _loop_condition(
-            g, cond, [tensor_list_from_stacked(g, a) if k in lists else a for k, a in enumerate(arguments)]
-        )
-        if count is None
-        else True
-    )
+    if count is None:
+        stacked = [tensor_list_from_stacked(g, a) if k in lists else a for k, a in enumerate(arguments)]
+        first: Any = _loop_condition(g, cond, stacked)
+    else:  # the schema of Loop requires a condition if nothing is carried
+        first = None if carried or unequal else True
     outputs = g.Loop(
         None if count is None else count.value,
         first,
@@ -308,6 +298,28 @@ def _emit_loop(
             g, loop, k, g.facts(next(left), arguments[k].dtype, whole), arguments[k].count, count
         )
     return [final[k] for k in range(len(arguments))]
+
+
+def _emit_layer(
+    g: Graph,
+    loop: WhileLoop,
+    arguments: Sequence[Any],
+    turn: LoopIteration,
+    carried: Sequence[int],
+    scans: Sequence[int],
+    count: TripCount,
+) -> dict[int, Any] | None:
+    """Emit the loop as a recurrent layer; return the final value of each argument that it computes, or None."""
+    inner, initial, results = ([side[k] for k in carried] for side in (turn.inner, arguments, turn.results))
+    rounds, sizes = (count.value, count.content), _list_sizes(loop, arguments, scans)
+    added = [turn.results[k].item for k in scans]
+    found = emit_recurrent(g, turn.graph.graph, turn.iteration, inner, initial, results, added, rounds, sizes)
+    if found is None:
+        return None
+    final: dict[int, Any] = dict(zip(carried, found.states, strict=True))
+    for k, outputs, last in zip(scans, found.outputs, found.last, strict=True):
+        final[k] = tensor_list_from_stacked(g, g.Unsqueeze(last, [0]) if k in loop.keeps else outputs)
+    return final
 
 
 def _list_sizes(loop: WhileLoop, arguments: Sequence[Any], scans: Sequence[int]) -> list[Any]:
