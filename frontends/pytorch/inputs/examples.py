@@ -15,7 +15,7 @@ from convert.outcome.report import Report
 from convert.request.options import InputSpec, Options
 
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
-from .trial_runs import has_rows, takes_length
+from .trial_runs import free_places, has_rows, output_shapes, with_different_lengths
 
 
 @dataclass(frozen=True)
@@ -145,31 +145,48 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
 
 
 def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iterator[tuple[Call, str | None]]:
-    for guess in guesses(module):
+    for guess in _likely_guesses(module, name):
         dtype = dtype_named(spec.dtype) if spec is not None and spec.dtype else guess.dtype
-        tensor = example_tensor(_distinct_shape(guess), dtype)
-        free = {p: label for p, label in guess.made_up.items() if takes_length(module, {name: tensor}, name, p)}
-        taken = replace(guess, dynamic={**guess.dynamic, **free})
+        tensor = example_tensor(guess.shape, dtype)
+        free = free_places(module, {name: tensor}, name, guess.made_up)
+        taken = replace(guess, dynamic={**guess.dynamic, **{place: guess.made_up[place] for place in free}})
         dynamic_dims = {
-            place: DynamicDim(label, fixed=None if place or guess.dynamic.get(0) is None else 1)
+            place: DynamicDim(label, fixed=guess.shape[place] if place or guess.dynamic.get(0) is None else 1)
             for place, label in taken.dynamic.items()
         }
         remark = f"assuming {name}: {taken} (from {guess.why}; set it with --input)"
-        for place in guess.made_up.keys() - free.keys():
-            other = replace(guess, dynamic={**guess.dynamic, place: "N"})
-            remark += (
-                f"; its dim {place} is fixed at {guess.shape[place]}, because forward does not run at "
-                f"{2 * guess.shape[place]}: --input {name}:{other} with a number for N sets another length"
-            )
-        yield {name: Example(tensor, dynamic_dims)}, remark
+        remark += _fixed_lengths(name, taken, [place for place in guess.made_up if place not in free])
+        yield {name: Example(with_different_lengths(tensor, free), dynamic_dims)}, remark
 
 
-def _distinct_shape(guess: Guess) -> list[int]:
-    """Return a shape whose dynamic height and width differ, so that capture does not treat them as one."""
-    shape = list(guess.shape)
-    if 3 in guess.dynamic:
-        shape[3] += 32
-    return shape
+def _likely_guesses(module: nn.Module, name: str) -> Iterator[Guess]:
+    """Yield the guesses for which forward runs on tensors without content; those that are not rare if it runs for
+    none.
+    """
+    none = True
+    for guess in guesses(module):
+        tensor = torch.empty(guess.shape, dtype=guess.dtype, device="meta")
+        if output_shapes(module, {name: tensor}, content=False) is not None:
+            none = False
+            yield guess
+    if none:
+        yield from (guess for guess in guesses(module) if not guess.rare)
+
+
+def _fixed_lengths(name: str, guess: Guess, places: Sequence[int]) -> str:
+    """Return the end of a note that says which guessed lengths are fixed, and which option sets others; "" for none.
+
+    An image or volume whose whole size is fixed has a head for that size, as most have; its shape in the note says so.
+    """
+    if not places or (len(places) > 1 and len(places) == len(guess.made_up)):
+        return ""
+    labels = " and ".join(guess.made_up[place] for place in places)
+    letters = {place: guess.made_up[place][0].upper() for place in places}
+    others = replace(guess, dynamic={**guess.dynamic, **letters})
+    return (
+        f"; {labels} {'is' if len(places) == 1 else 'are'} fixed at {guess.shape[places[0]]}, because forward does not "
+        f"run with other lengths: set others with --input {name}:{others}"
+    )
 
 
 def _as_tensor(array: Any) -> torch.Tensor:

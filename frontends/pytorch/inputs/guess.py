@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from convert.errors import UsageError
-
-from ..torch_internals import own_parameters
 
 SIZES = (
     224,
@@ -49,7 +47,13 @@ SIZES = (
 LENGTHS = (256, 64, 1024, 4096, 16000, 128, 512, 32, 100, 1000, 16)
 """Lengths of signals to try."""
 
-BATCH, SEQUENCE = 2, 7
+SEQUENCES = (7, 16, 32, 64, 128, 256, 512, 1024, 77, 10, 12, 20, 50, 100)
+"""Lengths of sequences to try."""
+
+RARE = range(2, 513)
+"""Sizes and lengths to try last; a head may need any of them."""
+
+BATCH = 2
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Guess:
     """An example shape and dtype, with the dims that may be dynamic and their names.
 
     made_up: dims whose length no layer determines, with their names: they are dynamic if forward accepts other lengths.
+    rare: whether to try it only if forward runs on tensors without content, which is fast.
     """
 
     shape: tuple[int, ...]
@@ -64,6 +69,7 @@ class Guess:
     dynamic: Mapping[int, str]
     why: str
     made_up: Mapping[int, str] = field(default_factory=dict)
+    rare: bool = False
 
     def __str__(self) -> str:
         dims = ",".join(self.dynamic.get(i, str(d)) for i, d in enumerate(self.shape))
@@ -86,31 +92,20 @@ def required_names(module: nn.Module) -> list[str]:
 
 
 def guesses(module: nn.Module) -> Iterator[Guess]:
-    """Yield shapes for a module with one input. Raises `UsageError` if no layer shows anything."""
-    found = False
-    for guess in _guess_from_config(module):
-        found = True
-        yield guess
-    for path, layer in _sized_layers(module):
-        found = True
-        kind = _kind(layer)
-        assert kind is not None
-        for guess in _KNOWN[kind](layer):
-            # Weights in half or double precision take inputs of the same dtype.
-            weights = next((w.dtype for w in layer.parameters() if w.is_floating_point()), guess.dtype)
-            dtype = weights if guess.dtype.is_floating_point else guess.dtype
-            yield Guess(
-                guess.shape,
-                dtype,
-                _dynamic_dims(module, layer, guess),
-                path or type(layer).__name__,
-                guess.made_up,
-            )
+    """Yield shapes for a module with one input, rare ones last. Raises `UsageError` if no layer shows anything."""
+    found = [*_guess_from_config(module)]
+    for path, layer, guesses_for in (*_sized_layers(module, _KNOWN), *_sized_layers(module, _NORMS)):
+        # Weights in half or double precision take inputs of the same dtype.
+        weights = next((w.dtype for w in layer.parameters() if w.is_floating_point()), None)
+        for guess in guesses_for(layer):
+            dtype = weights if weights and guess.dtype.is_floating_point else guess.dtype
+            found.append(replace(guess, dtype=dtype, why=path or type(layer).__name__))
     if not found:
         raise UsageError(
             f"the inputs of this {type(module).__name__} cannot be inferred: no layer of it tells a size",
             hint="describe them, for instance --input x:float32[batch,3,224,224]",
         )
+    yield from sorted(found, key=lambda guess: guess.rare)
 
 
 def _guess_from_config(module: nn.Module) -> Iterator[Guess]:
@@ -123,12 +118,18 @@ def _guess_from_config(module: nn.Module) -> Iterator[Guess]:
             return
 
 
+_PICTURE = {2: "height", 3: "width"}
+_VOLUME = {2: "depth", 3: "height", 4: "width"}
+
+
 def _image_guesses(layer: nn.Conv2d | nn.ConvTranspose2d) -> Iterator[Guess]:
     channels = layer.in_channels
     # One channel is more often MNIST than ImageNet.
     sizes = (28, *(s for s in SIZES if s != 28)) if channels == 1 else SIZES
     for size in sizes:
-        yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "")
+        yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "", _PICTURE)
+    for size in RARE:
+        yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "", _PICTURE, rare=True)
 
 
 def _signal_guesses(layer: nn.Conv1d | nn.ConvTranspose1d) -> Iterator[Guess]:
@@ -138,34 +139,57 @@ def _signal_guesses(layer: nn.Conv1d | nn.ConvTranspose1d) -> Iterator[Guess]:
 
 def _volume_guesses(layer: nn.Conv3d | nn.ConvTranspose3d) -> Iterator[Guess]:
     for size in (16, 32, 64, 112, 8):
-        yield Guess((BATCH, layer.in_channels, size, size, size), torch.float32, {0: "batch"}, "")
+        yield Guess((BATCH, layer.in_channels, size, size, size), torch.float32, {0: "batch"}, "", _VOLUME)
 
 
 def _feature_guesses(layer: nn.Linear | nn.Bilinear) -> Iterator[Guess]:
     features = layer.in_features if isinstance(layer, nn.Linear) else layer.in1_features
     yield Guess((BATCH, features), torch.float32, {0: "batch"}, "")
-    yield Guess((BATCH, SEQUENCE, features), torch.float32, {0: "batch"}, "", {1: "sequence"})
+    yield from _sequence_guesses((features,))
 
 
-def _index_guess(layer: nn.Module) -> Iterator[Guess]:
-    yield Guess((BATCH, SEQUENCE), torch.int64, {0: "batch", 1: "sequence"}, "")
+def _sequence_guesses(
+    features: tuple[int, ...], dtype: torch.dtype = torch.float32, batch_first: bool = True
+) -> Iterator[Guess]:
+    for length in SEQUENCES:
+        if batch_first:
+            yield Guess((BATCH, length, *features), dtype, {0: "batch"}, "", {1: "sequence"})
+        else:
+            yield Guess((length, BATCH, *features), dtype, {1: "batch"}, "", {0: "sequence"})
 
 
-def _recurrent_guess(layer: nn.RNNBase) -> Iterator[Guess]:
-    first = layer.batch_first
-    shape = (BATCH, SEQUENCE, layer.input_size) if first else (SEQUENCE, BATCH, layer.input_size)
-    yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "", {1 if first else 0: "sequence"})
+def _index_guesses(layer: nn.Module) -> Iterator[Guess]:
+    yield from _sequence_guesses((), torch.int64)
 
 
-def _attention_guess(layer: nn.MultiheadAttention | nn.TransformerEncoderLayer) -> Iterator[Guess]:
+def _recurrent_guesses(layer: nn.RNNBase) -> Iterator[Guess]:
+    yield from _sequence_guesses((layer.input_size,), batch_first=layer.batch_first)
+
+
+def _attention_guesses(layer: nn.MultiheadAttention | nn.TransformerEncoderLayer) -> Iterator[Guess]:
     attention = layer if isinstance(layer, nn.MultiheadAttention) else layer.self_attn
-    first = attention.batch_first
-    shape = (BATCH, SEQUENCE, attention.embed_dim) if first else (SEQUENCE, BATCH, attention.embed_dim)
-    yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "", {1 if first else 0: "sequence"})
+    yield from _sequence_guesses((attention.embed_dim,), batch_first=attention.batch_first)
 
 
-def _batch_norm_guess(layer: nn.BatchNorm2d) -> Iterator[Guess]:
-    yield Guess((BATCH, layer.num_features, 32, 32), torch.float32, {0: "batch"}, "")
+def _cell_guess(layer: nn.RNNCellBase) -> Iterator[Guess]:
+    yield Guess((BATCH, layer.input_size), torch.float32, {0: "batch"}, "")
+
+
+def _norm_guesses(layer: nn.LayerNorm | nn.RMSNorm) -> Iterator[Guess]:
+    yield Guess((BATCH, *layer.normalized_shape), torch.float32, {0: "batch"}, "")
+    yield from _sequence_guesses(tuple(layer.normalized_shape))
+
+
+def _channel_guesses(layer: Any) -> Iterator[Guess]:
+    """Yield inputs of a normalization over channels: rows, signals, images and volumes, as far as it accepts them.
+
+    An InstanceNorm1d would accept rows as a signal without a batch.
+    """
+    channels = layer.num_channels if isinstance(layer, nn.GroupNorm) else layer.num_features
+    signal, picture, volume = {2: "length"}, _PICTURE, _VOLUME
+    for sizes, made_up in (((), {}), ((256,), signal), ((32, 32), picture), ((16, 16, 16), volume)):
+        if sizes or not isinstance(layer, nn.InstanceNorm1d):
+            yield Guess((BATCH, channels, *sizes), torch.float32, {0: "batch"}, "", made_up)
 
 
 _KNOWN: dict[type, Callable[[Any], Iterator[Guess]]] = {
@@ -177,87 +201,38 @@ _KNOWN: dict[type, Callable[[Any], Iterator[Guess]]] = {
     nn.ConvTranspose3d: _volume_guesses,
     nn.Linear: _feature_guesses,
     nn.Bilinear: _feature_guesses,
-    nn.Embedding: _index_guess,
-    nn.RNNBase: _recurrent_guess,
-    nn.TransformerEncoderLayer: _attention_guess,
-    nn.BatchNorm2d: _batch_norm_guess,
+    nn.Embedding: _index_guesses,
+    nn.EmbeddingBag: _index_guesses,
+    nn.RNNBase: _recurrent_guesses,
+    nn.RNNCellBase: _cell_guess,
+    nn.TransformerEncoderLayer: _attention_guesses,
 }
 
+_NORMS: dict[type, Callable[[Any], Iterator[Guess]]] = {
+    nn.LayerNorm: _norm_guesses,
+    nn.RMSNorm: _norm_guesses,
+    nn.GroupNorm: _channel_guesses,
+    **{getattr(nn, f"{kind}Norm{rank}d"): _channel_guesses for kind in ("Batch", "Instance") for rank in (1, 2, 3)},
+}
+"""Normalizations, which say less about an input than the layers above."""
 
-def _kind(layer: nn.Module) -> type | None:
-    return next((kind for kind in _KNOWN if isinstance(layer, kind)), None)
 
-
-def _sized_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return the first layers that determine a size, at most three of different shapes; forward may call them in
-    another order.
+def _sized_layers(
+    module: nn.Module, table: Mapping[type, Callable[[Any], Iterator[Guess]]]
+) -> list[tuple[str, nn.Module, Callable[[Any], Iterator[Guess]]]]:
+    """Return the first layers that determine a size, with their guesses: at most three of different shapes; forward
+    may call them in another order.
     """
-    found: list[tuple[str, nn.Module]] = []
+    found: list[tuple[str, nn.Module, Callable[[Any], Iterator[Guess]]]] = []
     inside: list[str] = []
     for path, layer in module.named_modules():
         if any(path.startswith(f"{outer}.") for outer in inside):
             continue
-        if _kind(layer) is not None:
-            if str(layer) not in [str(known) for _, known in found]:
-                found.append((path, layer))
+        guesses_for = next((table[kind] for kind in table if isinstance(layer, kind)), None)
+        if guesses_for is not None:
+            if str(layer) not in [str(known) for _, known, _ in found]:
+                found.append((path, layer, guesses_for))
             inside.append(path)
         if len(found) == 3:
             break
     return found
-
-
-def _dynamic_dims(module: nn.Module, layer: nn.Module, guess: Guess) -> dict[int, str]:
-    """Return the batch; height and width too if every layer is convolutional, so that no size is fixed."""
-    dynamic = dict(guess.dynamic)
-    if len(guess.shape) == 4 and isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)) and _is_fully_convolutional(module):
-        dynamic |= {2: "height", 3: "width"}
-    return dynamic
-
-
-_ANY_SIZE = (
-    "Conv2d",
-    "ConvTranspose2d",
-    "BatchNorm2d",
-    "InstanceNorm2d",
-    "GroupNorm",
-    "MaxPool2d",
-    "AvgPool2d",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "Upsample",
-    "UpsamplingNearest2d",
-    "UpsamplingBilinear2d",
-    "Dropout",
-    "Dropout2d",
-    "Identity",
-    "ReLU",
-    "ReLU6",
-    "LeakyReLU",
-    "PReLU",
-    "ELU",
-    "SELU",
-    "GELU",
-    "SiLU",
-    "Mish",
-    "Hardswish",
-    "Hardsigmoid",
-    "Hardtanh",
-    "Sigmoid",
-    "Tanh",
-    "Softplus",
-    "ZeroPad2d",
-    "ReflectionPad2d",
-    "ReplicationPad2d",
-    "ConstantPad2d",
-    "LogSigmoid",
-    "Softmax2d",
-    "ChannelShuffle",
-    "LocalResponseNorm",
-)
-
-
-def _is_fully_convolutional(module: nn.Module) -> bool:
-    leaves = [m for m in module.modules() if not any(True for _ in m.children())]
-    containers = [m for m in module.modules() if any(True for _ in m.children())]
-    own = any(own_parameters(m) for m in containers)
-    return not own and all(type(m).__name__ in _ANY_SIZE and type(m).__module__.startswith("torch.nn") for m in leaves)

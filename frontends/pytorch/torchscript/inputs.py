@@ -28,7 +28,7 @@ from convert.request.options import DimSpec, InputSpec
 
 from ..export.capture import inference
 from ..inputs.examples import dtype_named, example_tensor
-from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
+from ..inputs.guess import BATCH, LENGTHS, SEQUENCES, SIZES
 from ..inputs.layout_hint import channels_first_hint
 from ..torch_internals import pytree
 from .clock import OUT_OF_TIME, run_with_clock
@@ -372,7 +372,7 @@ _SHAPES = {
     "Conv2d": _image_sizes,
     "Conv1d": lambda weight: ([BATCH, weight.shape[1], length] for length in LENGTHS),
     "Conv3d": lambda weight: ([BATCH, weight.shape[1], size, size, size] for size in (16, 32, 64, 112, 8)),
-    "Linear": lambda weight: ([BATCH, *more, weight.shape[1]] for more in ([], [SEQUENCE])),
-    "Embedding": lambda weight: [[BATCH, SEQUENCE]],
+    "Linear": lambda weight: ([BATCH, *more, weight.shape[1]] for more in ([], [SEQUENCES[0]])),
+    "Embedding": lambda weight: ([BATCH, length] for length in SEQUENCES),
     "BatchNorm2d": lambda weight: [[BATCH, weight.shape[0], 32, 32]],
 }

@@ -14,6 +14,29 @@ from torch import nn
 
 import convert
 
+
+class Pooled(nn.Module):
+    """A classifier of images of any size that pools in Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Conv2d(3, 4, 3, 2), nn.Linear(4, 2)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.head(self.first(image).relu().mean((2, 3)))
+
+
+class Lines(nn.Module):
+    """A recurrent layer over the columns of an image of 28 rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.layer = nn.Conv2d(1, 2, 3, padding=1), nn.GRU(56, 8, batch_first=True)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.first(image).permute(0, 3, 1, 2).flatten(2))[0]
+
+
 BARE: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], tuple[int, ...]]]] = {
     # A module, and the shape of its input for a batch and a length.
     "LSTM": (lambda: nn.LSTM(8, 16, batch_first=True), lambda b, n: (b, n, 8)),
@@ -28,6 +51,16 @@ BARE: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], tuple[int, .
         lambda: nn.Sequential(nn.Conv1d(3, 8, 3), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 2)),
         lambda b, n: (b, 3, n),
     ),
+    "images": (Pooled, lambda b, n: (b, 3, n, n // 2 + 3)),
+    "columns of an image": (Lines, lambda b, n: (b, 1, 28, n)),
+    "adaptive pooling of images": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(3), nn.Flatten(), nn.Linear(36, 2)),
+        lambda b, n: (b, 3, n, n // 2 + 3),
+    ),
+    "volumes": (lambda: nn.Conv3d(2, 3, 3), lambda b, n: (b, 2, n % 7 + 4, 5, n % 5 + 3)),
+    "BatchNorm2d": (lambda: nn.BatchNorm2d(3), lambda b, n: (b, 3, n, 5)),
+    "InstanceNorm1d": (lambda: nn.InstanceNorm1d(3), lambda b, n: (b, 3, n)),
+    "BatchNorm3d": (lambda: nn.BatchNorm3d(3), lambda b, n: (b, 3, n, 5, 2)),
     "Conv1d": (lambda: nn.Sequential(nn.Conv1d(3, 8, 3, 2), nn.ReLU(), nn.MaxPool1d(2)), lambda b, n: (b, 3, n)),
 }
 
@@ -51,8 +84,50 @@ def test_a_length_that_is_fixed_is_in_a_note_with_the_option_that_sets_it(tmp_pa
     module = nn.Sequential(nn.Conv1d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 254, 2)).eval()
     report = convert.convert(module, "onnx", tmp_path / "m.onnx", verify=False)
     (note,) = [n for n in report.notes if n.code == "assumed-input"]
-    assert "its dim 2 is fixed at 256" in note
-    assert "--input input:float32[batch,3,N]" in note
+    assert "length is fixed at 256, because forward does not run with other lengths" in note
+    assert "set others with --input input:float32[batch,3,L]" in note
+
+
+class Positions(nn.Module):
+    """Token ids with a table of twelve positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(30, 8), nn.Parameter(torch.randn(12, 8))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.words(ids) + self.places
+
+
+FIXED = {
+    # A module, its input, and what a note says of it.
+    "a head": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 30 * 30, 2)),
+        ["batch", 3, 32, 32],
+        "assuming input: float32[batch,3,32,32] (from 0; set it with --input)",
+    ),
+    "an unusual head": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 35 * 35, 2)),
+        ["batch", 3, 37, 37],
+        "assuming input: float32[batch,3,37,37] (from 0; set it with --input)",
+    ),
+    "rows of an image": (Lines, ["batch", 1, 28, "width"], "set others with --input image:float32[batch,1,H,width]"),
+    "positions": (Positions, ["batch", 12], "sequence is fixed at 12"),
+    "a flat text": (
+        lambda: nn.Sequential(nn.Embedding(20, 8), nn.Flatten(), nn.Linear(80, 2)),
+        ["batch", 10],
+        "set others with --input input:int64[batch,S]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_sizes_that_forward_fixes_are_found_and_noted(name: str, tmp_path: Path) -> None:
+    make, shape, text = FIXED[name]
+    report = convert.convert(make().eval(), "onnx", tmp_path / "m.onnx", verify=False)
+    assert list(report.inputs[0].shape) == shape
+    (note,) = [n for n in report.notes if n.code == "assumed-input"]
+    assert text in note
 
 
 class Texts(nn.Module):
@@ -62,6 +137,13 @@ class Texts(nn.Module):
         return nn.functional.embedding(ids, table).mean(1)
 
 
+class Text(nn.Module):
+    """A module with one number for a batch of token ids."""
+
+    def forward(self, ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return nn.functional.embedding(ids, table).mean()
+
+
 class Edges(nn.Module):
     """A module that sums over the edges of a graph."""
 
@@ -69,7 +151,9 @@ class Edges(nn.Module):
         return torch.zeros_like(nodes).index_add(0, edges[1], nodes[edges[0]])
 
 
-@pytest.mark.parametrize(("module", "shapes"), [(Texts(), [(5, 7), (1, 3)]), (Edges(), [(2, 9), (2, 30)])])
+@pytest.mark.parametrize(
+    ("module", "shapes"), [(Texts(), [(5, 7), (1, 3)]), (Text(), [(5, 7), (1, 3)]), (Edges(), [(2, 9), (2, 30)])]
+)
 def test_two_rows_of_integers_are_texts_or_edges_as_runs_tell(module: nn.Module, shapes: list[Any]) -> None:
     draw = np.random.default_rng(0)
     examples = [draw.integers(0, 6, (2, 5)), draw.standard_normal((6, 4)).astype(np.float32)]
