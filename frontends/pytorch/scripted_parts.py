@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
-from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from convert.errors import Unsupported
 
-from .export.branches import asking_frame
 from .export.captured import gives_same
+from .export.patch_table import patched
+from .export.patches.patch import Stage
 from .inputs.examples import Call, resized_call
 
 Record = Callable[[bool], Any]
@@ -129,11 +129,6 @@ def _asking(module: torch.nn.Module) -> Iterator[dict[str, str]]:
     def ask(question: str) -> None:
         asked.setdefault(running[-1] if running else "", question)
 
-    def hash_of(tensor: torch.Tensor) -> int:
-        if not tensor.dim() and not tensor.is_floating_point() and asking_frame() is not None:
-            ask("a size as a key of Python")
-        return id(tensor)  # as PyTorch does
-
     def shown(
         message: Warning | str,
         category: type[Warning],
@@ -158,10 +153,7 @@ def _asking(module: torch.nn.Module) -> Iterator[dict[str, str]]:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", torch.jit.TracerWarning)
             warnings.showwarning = shown
-            with (
-                _Indices(lambda: ask("a tensor as an index of Python")),
-                mock.patch.object(torch.Tensor, "__hash__", hash_of),
-            ):
+            with _Indices(lambda: ask("a tensor as an index of Python")), patched(Stage.TRACE, ask=ask):
                 yield asked
     finally:
         for handle in handles:

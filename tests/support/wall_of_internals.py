@@ -1,4 +1,4 @@
-"""Find the private parts of PyTorch that a package names, from the syntax of its modules, without running them."""
+"""Find the private parts of PyTorch that a package names, and the functions that it replaces, from its syntax."""
 
 from __future__ import annotations
 
@@ -34,6 +34,28 @@ def own_names(files: list[Path]) -> frozenset[str]:
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 found.add(node.target.id)
     return frozenset(found)
+
+
+def replaces_functions(file: Path) -> bool:
+    """Return whether a module imports mock, or assigns to an attribute of something in torch."""
+    return any(map(_replaces, ast.walk(ast.parse(file.read_text()))))
+
+
+def _replaces(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(name.name.startswith("unittest") for name in names)
+        case ast.ImportFrom(module=str(module)):
+            return module.startswith("unittest")
+        case ast.Call(func=ast.Name(id="setattr"), args=[ast.Attribute() as target, *_]):
+            return _is_of_torch(target)
+        case ast.Assign(targets=[ast.Attribute(value=ast.Attribute() as target)]):
+            return _is_of_torch(target)
+    return False
+
+
+def _is_of_torch(node: ast.expr) -> bool:
+    return _dotted(node).partition(".")[0] in ("torch", "nn", "transformers", "torchvision")
 
 
 def _named(node: ast.AST, own: frozenset[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Everything that replaces functions of PyTorch, transformers and torchvision while a module is captured.
+"""Everything that replaces functions of PyTorch, transformers and torchvision while a module is loaded or captured.
 
 A row says what is replaced, by what, and why; `patches/patch.py` explains its fields. Rows of one stage are applied in
 order, and a later one wraps an earlier one with the same target. If a release moves a target, change it here: the row
@@ -25,6 +25,7 @@ from .patches import adaptive, derivatives, detectors, fast_shapes, matrix_check
 from .patches.attention import attention_of_any_length, equal_lengths_of_keys_and_values
 from .patches.checks import without_checks
 from .patches.copies import without_choices_of_place
+from .patches.field_types import types_looked_up_once
 from .patches.lengths import symbolic_lengths
 from .patches.masks import declared_causal
 from .patches.module_casts import casts_that_change_something
@@ -33,6 +34,7 @@ from .patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place
 from .patches.pools import infer_line_pools
 from .patches.repeats import repeated_blocks
 from .patches.replacements import CaptureReplacements
+from .patches.size_keys import keys_reported
 from .patches.size_texts import formatted_number, operators_of_bool, text_of_number
 from .patches.sound_codecs import pads_as_numbers
 from .patches.weights_as_described import without_watchers
@@ -48,6 +50,13 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 TABLE = (
+    Patch(
+        Stage.LOAD,
+        ("torch._export.serde.serialize.typing",),
+        Wrap(types_looked_up_once),
+        why="the types of a class's fields are looked up for each object: half the time to read a program",
+        need=Need.TIME,
+    ),
     Patch(
         Stage.MESSAGES,
         (f"{_SHAPES}.uninteresting_files",),
@@ -348,6 +357,12 @@ TABLE = (
         Put(lambda module, signature: (module, signature)),
         why="a copy that is a buffer's last write is removed even if it broadcasts or casts what it copies",
         upstream="https://github.com/pytorch/executorch/issues/7515",
+    ),
+    Patch(
+        Stage.TRACE,
+        ("torch.Tensor.__hash__",),
+        Within(keys_reported, ("ask",)),
+        why="torch.jit.trace warns of sizes that Python uses as numbers, but not as keys, whose record is of one size",
     ),
     Patch(
         Stage.DECISIONS,

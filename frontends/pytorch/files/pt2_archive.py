@@ -17,15 +17,12 @@ import ast
 import logging
 import os
 import re
-import typing
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch.export import ExportedProgram
@@ -36,7 +33,6 @@ from convert.files.archives import open_archive, read_member
 from convert.files.counted_json import parse_json
 from convert.processes.sandbox import in_confined_thread
 
-from ..torch_internals import import_serializer
 from . import exported_names
 from .custom_operators import declare_operators
 from .expressions import TooLarge, check_cost
@@ -92,8 +88,10 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
             f"{path} calls operators that no library here has registered: {', '.join(unknown)}",
             hint="import the library that defines them in a file of rules, and give that with --rules FILE",
         )
+    from ..export.patch_table import Stage, patched  # its import takes as long as the import of the program reader
+
     try:
-        with _weights_only(not trust), _no_log(), stand_in_classes(), _types_looked_up_once():
+        with _weights_only(not trust), _no_log(), stand_in_classes(), patched(Stage.LOAD):
             return torch.export.load(path) if trust else in_confined_thread(partial(torch.export.load, path))
     except Exception as error:
         text = " ".join(str(error).split())[:400]
@@ -101,24 +99,6 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
             f"{path} could not be read as an exported program: {type(error).__name__}: {text}",
             hint="save it again with torch.export.save of the PyTorch version installed here",
         ) from error
-
-
-@contextmanager
-def _types_looked_up_once() -> Iterator[None]:
-    """Cache the types of a class's fields, which PyTorch otherwise queries for each object: half the time to read a
-    file.
-    """
-    serialize = import_serializer()
-
-    found: dict[Any, dict[str, Any]] = {}
-
-    def types_of(kind: Any, **where: Any) -> dict[str, Any]:
-        if kind not in found:
-            found[kind] = typing.get_type_hints(kind, **where)
-        return found[kind]
-
-    with patch.object(serialize, "typing", SimpleNamespace(**{**vars(typing), "get_type_hints": types_of})):
-        yield
 
 
 @contextmanager

@@ -6,7 +6,7 @@ with `_` in a public module, private attributes of PyTorch's objects, and `torch
 stability.
 
 Everything that this module imports is loaded by `import torch` anyway, so importing it costs nothing. `symbols` holds
-what imports sympy; functions import Dynamo and the serializer of programs when they are called. Two other modules may
+what imports sympy; functions import Dynamo when they are called. Two other modules may
 name private parts: the table of patches (`export/patch_table.py`), which names what is replaced, and
 `common/late_imports.py`, which changes how PyTorch is imported and so cannot import PyTorch first. Each name exists in
 releases 2.10 to 2.14 unless its comment says otherwise.
@@ -413,8 +413,3 @@ def export_below_autograd(module: nn.Module, *args: Any, **options: Any) -> Expo
     """Call the function behind `torch.export.export`, which has an option to record below autograd."""
     program: ExportedProgram = importlib.import_module("torch.export._trace")._export(module, *args, **options)
     return program
-
-
-def import_serializer() -> ModuleType:
-    """Import the module that reads and writes exported programs."""
-    return importlib.import_module("torch._export.serde.serialize")

@@ -27,6 +27,8 @@ class Need(Enum):
 class Stage(Enum):
     """The time at which a patch is applied."""
 
+    LOAD = auto()
+    """One call of torch.export.load."""
     MESSAGES = auto()
     """All captures of a module, including further attempts."""
     WATCH = auto()
@@ -41,6 +43,8 @@ class Stage(Enum):
     """One call of torch.export below autograd."""
     DECOMPOSITIONS = auto()
     """One call of run_decompositions."""
+    TRACE = auto()
+    """One call of torch.jit.trace of a module with compiled submodules."""
     DECISIONS = auto()
     """A capture that takes one path of each decision on data."""
     CACHE = auto()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,9 @@ from torch import nn
 
 import convert
 from convert.errors import Unsupported
+from tests.support.import_graph import ROOT
 from tests.support.timm_helper import declare_torchvision_operators
+from tests.support.wall_of_internals import replaces_functions
 
 NAMED = [(row, name) for row in table.TABLE for name in row.targets]
 
@@ -180,3 +183,31 @@ def test_a_row_says_why(row: Patch) -> None:
     assert all(name.startswith(f"{row.library}.") for name in row.targets)
     assert not row.upstream or row.upstream.startswith("https://github.com/")
     assert not row.where_imported or not isinstance(row.change, Within)
+
+
+PACKAGE = ROOT / "frontends/pytorch"
+MANAGERS = [row.change.manager for row in table.TABLE if isinstance(row.change, Within)]
+REPLACING = {str(sys.modules[manager.__module__].__file__) for manager in MANAGERS if hasattr(manager, "__module__")}
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_only_the_table_replaces_functions(file: Path) -> None:
+    """Modules that replace functions are those of `patches`, and those of context managers in the table."""
+    assert file.parent.name == "patches" or str(file) in REPLACING or not replaces_functions(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from unittest import mock",
+        "from unittest.mock import patch",
+        "import unittest.mock",
+        "setattr(torch.nn.Module, 'register_buffer', other)",
+        "torch.nn.Module.to = other",
+        "nn.Module.to = other",
+    ],
+)
+def test_a_replacement_is_seen(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(text)
+    assert replaces_functions(file)

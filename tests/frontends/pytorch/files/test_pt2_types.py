@@ -7,7 +7,7 @@ import typing
 from typing import Any
 
 import pytest
-from convert.frontends.pytorch.files.pt2_archive import _types_looked_up_once
+from convert.frontends.pytorch.export.patch_table import Stage, patched
 from torch._export.serde import schema, serialize
 
 
@@ -17,7 +17,7 @@ def test_types_are_asked_for_once_and_are_the_same(monkeypatch: pytest.MonkeyPat
     asked: list[Any] = []
     before = typing.get_type_hints
     monkeypatch.setattr(typing, "get_type_hints", lambda c, **where: asked.append(c) or before(c, **where))
-    with _types_looked_up_once():
+    with patched(Stage.LOAD):
         for _ in range(2):
             assert {c: serialize.typing.get_type_hints(c) for c in classes} == expected
         assert serialize.typing.cast is typing.cast
