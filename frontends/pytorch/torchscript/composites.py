@@ -17,6 +17,11 @@ from ..common.complexes import ComplexPair
 from ..common.values import is_scalar, torch_dtype
 from ..torch_internals import TorchDispatchMode, has_kernel, operator_of, pytree, schema_of
 
+_INTERPRETED: dict[str, Callable[..., Any]] = dict.fromkeys(
+    ("aten::__interpolate", "aten::__upsample"), torch.nn.functional.interpolate
+)
+"""Operators of TorchScript before 1.5 that only its interpreter has: functions of Python with the same arguments."""
+
 _LONGER = 3
 """Difference between an unknown dim in the second example and in the first."""
 
@@ -40,6 +45,8 @@ class Step:
 @cache
 def is_composite(schema: torch.FunctionSchema) -> bool:
     """Return whether an operator's only kernel calls other operators, for every kind of tensor."""
+    if schema.name in _INTERPRETED:
+        return True
     name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     return bool(has_kernel(name, "CompositeImplicitAutograd")) and not schema.is_mutable
 
@@ -93,7 +100,7 @@ def _record(g: Graph, schema: torch.FunctionSchema, contents: list[Any], longer:
             recorder.add(tensor)
         split = next((i for i, a in enumerate(schema.arguments) if a.kwarg_only), len(schema.arguments))
         named = {a.name: v for a, v in zip(schema.arguments[split:], examples[split:], strict=False)}
-        op = operator_of(schema.name, schema.overload_name)[0]
+        op = _INTERPRETED.get(schema.name) or operator_of(schema.name, schema.overload_name)[0]
         with torch.no_grad(), recorder:
             result = op(*examples[:split], **named)
         return recorder.steps, recorder.shown(result)
