@@ -20,11 +20,12 @@ from convert.files.scratch import scratch_folder
 from convert.files.side_files import check_different
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
-from convert.model_reading import blame_read_file, list_nodes, list_weights, read_model, target_options
+from convert.model_reading import blame_read_file, list_nodes, list_weights, read_for_target, read_model, target_options
 from convert.outcome.report import Report, Tensor
 from convert.parts import convert_parts
 from convert.processes import warm
 from convert.request.destination import destination, exists_error
+from convert.request.detections import POSTPROCESS
 from convert.request.given_inputs import make_options, naming_large_inputs, unread_options
 from convert.request.options import Options
 from convert.request.source import Source
@@ -200,6 +201,8 @@ def _fitting_options(options: Options, source: Source, form: plugin.Format, repo
     _check_narrowing(options, form)
     options = replace(options, single_size_branch=form.single_size_branch)
     _note_unread_options(options, source, report, form)
+    if POSTPROCESS.name not in plugin.options_declared_by([plugin.backend_for(form.name)]):
+        options = replace(options, extra={k: v for k, v in options.extra.items() if k != POSTPROCESS.name})
     return _with_wider_dtypes(options, form)
 
 
@@ -262,7 +265,7 @@ def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]
     if request.is_verified:
         _warm_up(report, source.kind, target=form.kind, formats=[form.name])
     with report.stage("read", _size(source)), paused_garbage_collection(), naming_large_inputs(options, ()):
-        model = read_model(source, options, report)
+        options, model = read_for_target(source, options, report)
     describe(model, report)
     check_apart(request.place, _files_read(request, model))
     _note_differences(model, report, form.kind)
@@ -408,7 +411,7 @@ def verify(
     chosen = replace(chosen, single_size_branch=bool(forms) and all(form.single_size_branch for form in forms))
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
-        graph = read_model(left, chosen, report)
+        chosen, graph = read_for_target(left, chosen, report)
     _warm_up(report, right.kind)
     describe(graph, report)
     _note_differences(graph, report, right.kind)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from convert import plugin
 from convert.contradictions import blame_file
-from convert.errors import UsageError
+from convert.errors import Unsupported, UsageError
 from convert.files.output import size_of
 from convert.files.scratch import scratch_folder, temporary_files_in
 from convert.files.weight_files import weight_files
 from convert.nearest import did_you_mean
 from convert.outcome.report import Node, Report, Tensor
 from convert.processes.sandbox import in_reading_thread, is_confined
+from convert.request.detections import DETECTIONS, POSTPROCESS, parse_detections
 from convert.request.options import Options
 from convert.request.source import Source
 
@@ -36,6 +37,38 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     """Return the shared graph of `source`. Raises as `read` of its frontend does."""
     with blame_file(source):
         return _apart(source, options, lambda: _read(source, options, report))
+
+
+def read_for_target(source: Source, options: Options, report: Report) -> tuple[Options, ir.Model]:
+    """Return the options for the source's runner, and the shared graph of `source`.
+
+    With `--postprocess`, both compute detections from the boxes and scores of the model. If an ONNX model suppresses
+    boxes itself, its outputs are replaced by the inputs of that suppression. Raises as `read_model` does, and
+    `UsageError` and `Unsupported` for outputs that are no boxes and scores.
+    """
+    if not POSTPROCESS.of(options):
+        return options, read_model(source, options, report)
+    from convert.passes.detections import append_detections, resolved_by_outputs, settings_of, suppression
+
+    how = parse_detections(POSTPROCESS.of(options))
+    model = read_model(source, options, report)
+    if (node := suppression(model)) is not None:
+        if source.kind not in getattr(plugin.frontend_for(source), "READS", {}).get("outputs", ()):
+            raise Unsupported(
+                f"--postprocess detection cannot read the boxes that a {source.kind} suppresses itself",
+                hint="let the model return boxes and scores, or convert it to ONNX first",
+            )
+        how = settings_of(node, how)
+        options = replace(options, outputs=(how.boxes, how.scores))
+        model = read_model(source, options, report)
+    if how.form is None:
+        report.note(
+            "boxes are read as left, top, right, bottom; --postprocess detection,boxes=yxyx changes it",
+            code="box-order",
+        )
+    how = resolved_by_outputs(model, how)
+    append_detections(model, how)
+    return replace(options, extra={**options.extra, DETECTIONS: how}), model
 
 
 def _read(source: Source, options: Options, report: Report) -> ir.Model:

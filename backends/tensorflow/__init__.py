@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
+from convert.request.detections import POSTPROCESS
 from convert.request.naming import IDENTIFIER, Naming, TargetNames
 from convert.request.storage import CALIBRATE, CALIBRATION_METHOD, DTYPE, IO_DTYPE, KEEP_FLOAT, QUANTIZE
 from convert.rules.listing import lazy_attributes, operator_rows
@@ -63,7 +64,9 @@ FORMATS = {
         aliases=("lite", "tf-lite", "tensorflow-lite", "litert"),
     ),
 }
-OPTIONS = (WEIGHTS, DTYPE, QUANTIZE, CALIBRATE, CALIBRATION_METHOD, IO_DTYPE, KEEP_FLOAT, LABELS, IMAGE_INPUT)
+OPTIONS = (
+    WEIGHTS, DTYPE, QUANTIZE, CALIBRATE, CALIBRATION_METHOD, IO_DTYPE, KEEP_FLOAT, LABELS, IMAGE_INPUT, POSTPROCESS
+)  # fmt: skip
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:

@@ -49,6 +49,9 @@ A format that lacks the wider dtype may compute in the operator's own.
 CANCELLING_KEY = "convert.variance"
 """Metadata of a normalization whose variance the source computes as E[x²] − E[x]², which cancels far from zero."""
 
+AS_IS_KEY = "convert.as_is"
+"""Metadata of an output that has no channels to move, so that `--layout` leaves it alone."""
+
 DIM_KEY = "convert.dim"
 """Key in the `meta` of a value that holds one size: the dim (an int or a name) that has this size."""
 

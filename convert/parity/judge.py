@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import ResourceLimit, Unsupported
+from convert.graph.metadata import AS_IS_KEY
 from convert.graph.tensors import ROUNDOFF, dtype_name, widened_array
 from convert.graph.values import quantizes
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Finding, OutputVerdict, Verdict
@@ -171,13 +172,17 @@ def _compare_output(evidence: Evidence, position: int, columns: Columns) -> Outp
 
 def _with_selection(graph: ir.Model, position: int, row: OutputVerdict) -> OutputVerdict:
     """Return the verdict on an output in 8 bits: INCONCLUSIVE instead of FAIL if the output selects boxes by values in
-    8 bits. Then one step decides which boxes there are, and how many.
+    8 bits. Then one step decides which boxes there are, in which order, and how many.
     """
-    selecting = suppression_before(graph.graph.outputs[position]) if row.status == FAIL else None
+    output = graph.graph.outputs[position]
+    selecting = suppression_before(output) if row.status == FAIL or row.undecided else None
     if selecting is None:
         return row
     names = ",".join(str(v.name) for v in selecting.inputs[:2] if v is not None)
-    reason = f"8 bits decide which boxes NonMaxSuppression selects: compare boxes and scores (--outputs {names})"
+    how = "leave out --postprocess" if AS_IS_KEY in output.metadata_props else f"--outputs {names}"
+    reason = f"8 bits decide which boxes NonMaxSuppression selects: compare boxes and scores ({how})"
+    if row.undecided:
+        return replace(row, undecided=f"{reason}; {row.undecided}")
     return replace(row, status=INCONCLUSIVE, reason=f"{reason}; {row.reason}")
 
 

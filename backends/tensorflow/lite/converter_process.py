@@ -26,7 +26,10 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def main(folder: Path) -> None:
-    """Read `job.json` and `model/`, write `model.tflite` and `status.json`. Without a status, this process has died."""
+    """Read `job.json` and `model/`, write `model.tflite` and `status.json`. Without a status, this process has died.
+
+    What delegates take is written afterwards, to `delegates.json`, because it is no failure to know nothing about it.
+    """
     import tensorflow as tf
 
     from .io_dtypes import NotInSteps, set_io_dtypes
@@ -58,6 +61,7 @@ def main(folder: Path) -> None:
         written = converter.convert()
         written = store_weights(written) if job["quantize"] == WEIGHTS_ALONE else written
         data = _quantized(written, folder, job["quantized"])
+        data = _with_detections(data, folder, job["detections"]) if job["detections"] else data
         data = data if job["io_dtype"] == "float32" else set_io_dtypes(data, job["io_dtype"])
         data = add_metadata(data, FileMetadata.of(job["metadata"])) if job["metadata"] else data
         (folder / "model.tflite").write_bytes(data)
@@ -68,6 +72,18 @@ def main(folder: Path) -> None:
         status["error"] = " ".join(str(error).split())[:600] or type(error).__name__
     (folder / "status.part").write_text(json.dumps(status))
     (folder / "status.part").rename(folder / "status.json")
+    if not status["error"] and not status["lost"]:
+        from .delegates import examine
+
+        (folder / "delegates.json").write_text(json.dumps(examine(folder / "model.tflite")))
+
+
+def _with_detections(data: bytes, folder: Path, options: dict[str, Any]) -> bytes:
+    from convert.processes.arrays import load_arrays
+
+    from .detections import add_detections
+
+    return add_detections(data, options, load_arrays(folder / "anchors"))
 
 
 def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -> bytes:
@@ -111,8 +127,11 @@ def _keep_in_floats(file: Any, scopes: Sequence[str]) -> set[str]:
 
 
 def _is_of(name: str, scopes: Sequence[str]) -> bool:
-    """Return whether an operation is in one of some scopes, given relative to the scope of the whole model."""
-    return any(f"/{scope}/" in f"/{name.partition(':')[0]}/" for scope in scopes)
+    """Return whether an operation is in one of some scopes, given relative to the scope of the whole model, or has the
+    name of one. The last part of a name is TensorFlow's operator, which a node of the model may be called as well.
+    """
+    name = name.partition(":")[0]
+    return any(f"/{scope}/" in f"/{name}" or scope == name for scope in scopes)
 
 
 def _quantized(data: bytes, folder: Path, parts: dict[str, Any]) -> bytes:

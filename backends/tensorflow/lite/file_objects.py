@@ -58,6 +58,19 @@ class LiteFile:
         tensor.buffer = self._buffer(np.ascontiguousarray(content).view(np.uint8).ravel())
         return self._add(subgraph, tensor)
 
+    def add_tensor(
+        self, subgraph: int, name: str, content: np.ndarray | type[np.generic], shape: tuple[int, ...] = ()
+    ) -> int:
+        """Add a constant without a scale, or a result of a dtype and shape, and return it."""
+        tensor = schema.TensorT()
+        tensor.name, tensor.hasRank = name.encode(), True
+        if isinstance(content, np.ndarray):
+            tensor.shape, tensor.type = np.array(content.shape, np.int32), _TYPES[content.dtype]
+            tensor.buffer = self._buffer(content.view(np.uint8).ravel())
+        else:
+            tensor.shape, tensor.type, tensor.buffer = np.array(shape, np.int32), _TYPES[np.dtype(content)], 0
+        return self._add(subgraph, tensor)
+
     @cached_property
     def _buffers(self) -> dict[bytes, int]:
         return {}
@@ -98,6 +111,12 @@ class LiteFile:
         operator = schema.OperatorT()
         operator.inputs, operator.outputs = np.array(inputs, np.int32), np.array(outputs, np.int32)
         operator.opcodeIndex = self._code(_CODES[name], version)
+        return operator
+
+    def new_custom(self, name: str, inputs: list[int], outputs: list[int]) -> Any:
+        """A custom operator without options."""
+        operator = self.new_operator("CUSTOM", inputs, outputs, 1)
+        self.model.operatorCodes[operator.opcodeIndex].customCode = name.encode()
         return operator
 
     def set_version(self, operator: Any, version: int) -> None:

@@ -38,6 +38,7 @@ from convert.processes.arrays import save_arrays
 from convert.processes.fork_client import Child, fork
 from convert.processes.warm import address_of
 from convert.request.calibration import parse_method
+from convert.request.detections import DETECTIONS, NAMES, Detections
 from convert.request.options import Options
 from convert.request.storage import CALIBRATION_METHOD, IO_DTYPE, KEEP_FLOAT
 
@@ -49,6 +50,8 @@ from ..rules import CALIBRATED, LITE, onnx_op, standard_operator
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
+from .delegates import note_delegate
+from .detections import box_arithmetic, split_detections
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
 from .fusion_barriers import write_fusion_barriers_as_checks
@@ -89,6 +92,9 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
         inputs, outputs = prepare_job(model, folder, options)
         _run_converter(folder)
         Path(path).write_bytes(read_flatbuffer(folder, model, inputs, outputs))
+        examined = folder / "delegates.json"
+        if examined.exists() and (found := json.loads(examined.read_text())):
+            note_delegate(found["operators"], found["left"], report)
 
 
 def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[str], list[str]]:
@@ -104,6 +110,11 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
         return narrow_io(model, narrow)
 
     narrow: list[str] = []
+    how: Detections | None = options.extra.get(DETECTIONS)
+    detections: dict[str, Any] = {}
+    if how is not None:
+        detections, anchors = split_detections(model, how)
+        save_arrays(folder / "anchors", anchors)
     if halves_of(model):
         if not (options.dtype or options.quantize) and has_half_weights(model):
             options = replace(options, dtype="float16")
@@ -139,9 +150,11 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     job = {"dtype": options.dtype, "quantize": options.quantize, "samples": count, "quantized": quantized.save(folder)}
     job["io_dtype"], job["keep"] = IO_DTYPE.of(options), _kept_names(model, options)
     job["method"] = _calibration_method(options)
-    job["metadata"] = io_metadata(model, [real for real, _ in inputs], [real for real, _ in outputs], options)
+    job["detections"] = detections
+    names = [real for real, _ in inputs], list(NAMES) if detections else [real for real, _ in outputs]
+    job["metadata"] = io_metadata(model, *names, options)
     (folder / "job.json").write_text(json.dumps(job))
-    return [real for real, _ in inputs], [real for real, _ in outputs]
+    return names
 
 
 def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> bytearray:
@@ -262,7 +275,7 @@ def kept_in_floats(model: ir.Model, wanted: str, *, calibrated: bool) -> list[st
     Raises `UsageError` if nothing matches, and if nothing is calibrated.
     """
     nodes = list(nodes_of(model.graph))
-    found = [node for node in nodes if node.op_type in _IN_FLOATS] if calibrated else []
+    found = [n for n in nodes if n.op_type in _IN_FLOATS] + box_arithmetic(model) if calibrated else []
     if wanted and not calibrated:
         raise UsageError("--keep-float without ranges for the others", hint="give samples with --calibrate")
     for pattern in filter(None, (part.strip() for part in wanted.split(","))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from convert.graph.metadata import LAYOUT_KEY
+from convert.graph.metadata import AS_IS_KEY, LAYOUT_KEY
 from convert.graph.model_names import ModelNames
 from convert.graph.values import constant, dims, inverse_permutation, rank
 from convert.passes.layout.model import Move, channels_first, channels_last
@@ -26,7 +26,8 @@ def boundary_permutations(model: ir.Model, layout: str) -> Moves:
     found = {}
     for value in (*model.graph.inputs, *model.graph.outputs):
         full = rank(value) or 0
-        if full > 2 and value.dtype in _FLOATS and constant(value) is None:
+        movable = value.dtype in _FLOATS and AS_IS_KEY not in value.metadata_props
+        if full > 2 and movable and constant(value) is None:
             found[str(value.name)] = move(full)
     return found
 
