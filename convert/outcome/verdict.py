@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -322,17 +322,22 @@ class GenerationVerdict:
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds of one run of source and target on the same inputs, as a median of `rounds`, on a machine of `cpus`."""
+    """Seconds of one run of source and target on the same inputs, as a median of `rounds`, on a machine of `cpus`.
+
+    threads: seconds of the target by its number of threads, if its runtime lets a caller choose; `target` is with one.
+    """
 
     source: float
     target: float
     inputs: str
     rounds: int
     cpus: int
+    threads: Mapping[int, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         ratio = f" ({self.target / self.source:.2f}×)" if self.source else ""
         times = f"source {_milliseconds(self.source)}, target {_milliseconds(self.target)}{ratio}"
+        times += "".join(f", {_milliseconds(s)} with {n} threads" for n, s in self.threads.items())
         how = f"medians of {counted(self.rounds, 'round')}, {counted(self.cpus, 'CPU')}"
         return f"{times} for a run on {self.inputs}; {how}"
 

@@ -48,3 +48,6 @@ KEEP_FLOAT = Option(
 
 REAL_IO = "real_io"
 """The extra option of a runner that takes and gives real numbers where a file has integers with a scale."""
+
+THREADS = "threads"
+"""The extra option of a runner that has `TIMED_THREADS`: how many threads compute; one without it."""

@@ -32,7 +32,8 @@ TYPES = {
     type(None): "null",
 }
 # MAPS have names of operators or stages as keys; CLOSED are documented as another field, or not at all.
-MAPS, CLOSED = {"operators", "seconds", "bounds", "renamed.inputs", "renamed.outputs"}, {"details", "steps[].verdict"}
+MAPS = {"operators", "seconds", "bounds", "renamed.inputs", "renamed.outputs", "verdict.latency.threads"}
+CLOSED = {"details", "steps[].verdict"}
 
 
 def documented() -> dict[str, set[str]]:
@@ -131,7 +132,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     departed = GenerationVerdict("INCONCLUSIVE", 32, 2, 7, "a tie", 1e-6, 2e-6)
     row = OutputVerdict("y", slices=[Slice("y[0]", 4, 61.5, 1.0, 0.0)])
     note = Note("Relu: why", code="special-values", operators=["Relu"])
-    latency = Latency(1e-3, 2e-3, "seed 0", 5, 2)
+    latency = Latency(1e-3, 2e-3, "seed 0", 5, 2, {4: 1e-3})
     reduced = Reduced("part.onnx", "part.npz", "", 1, 8, ["Conv"], "tf", "y: error", 3, smallest=True)
     layers = [LayerLoss("n", "Conv", "stem", "net.py:7", 21.0, 40.0)]
     more: dict[str, Any] = {"generation": departed, "latency": latency, "reduced": reduced, "layers": layers}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from convert import plugin
 from convert.activity import doing
 from convert.errors import ConvertError, Unsupported
 from convert.outcome.notes import Note
@@ -17,6 +19,7 @@ from convert.processes.process import execute
 from convert.processes.run_here import TIME, Limits
 from convert.request.options import Options
 from convert.request.source import Source
+from convert.request.storage import THREADS
 
 
 def measure_latency(
@@ -33,9 +36,17 @@ def measure_latency(
         if isinstance(seconds, ConvertError):
             return Note(f"the {who} was not timed: {seconds.sentence}", code="not-timed")
         found.append(seconds)
+    threads: dict[int, float] = {}
+    artefact, arrays, options = target
+    for number in getattr(plugin.runner_for(artefact.kind), "TIMED_THREADS", ()):
+        with doing(f"timing the target with {number} threads"):
+            several = replace(options, extra={**options.extra, THREADS: number})
+            seconds = _seconds(artefact, arrays, several, limits, "target")
+        if not isinstance(seconds, ConvertError):
+            threads[number] = float(np.median(seconds))
     ours, theirs = (float(np.median(seconds)) for seconds in found)
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Latency(ours, theirs, feed.label, min(map(len, found)), cpus)
+    return Latency(ours, theirs, feed.label, min(map(len, found)), cpus, threads)
 
 
 def _seconds(

@@ -16,7 +16,7 @@ from convert.extras import install_command
 from convert.graph.metadata import state_output
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.request.storage import REAL_IO
+from convert.request.storage import REAL_IO, THREADS
 from convert.request.stored import FULL, HALF, WEIGHT_STEPS, WEIGHTS, StoredWeight
 
 from ..graph.allowed import operator_problem, refuse_listed
@@ -26,7 +26,9 @@ from .file import parse_lite_model
 from .stateful import file_for
 
 KINDS = ("tflite",)
-OTHER_RUNTIMES = ("tf.lite.Interpreter",)
+TIMED_THREADS = (4,)
+"""Numbers of threads that a run is timed with, besides one."""
+OTHER_RUNTIMES = ("tf.lite.Interpreter", "without XNNPACK")
 """Optional ways of use: if the artefact does not run this way, the report says so."""
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
@@ -71,33 +73,55 @@ def _real(
 
 
 def _interpreter(
-    source: Source, feeds: Feeds, options: Options, interpreter_class: Any = None
+    source: Source, feeds: Feeds, options: Options, interpreter_class: Any = None, **how: Any
 ) -> tuple[Any, dict[str, int]]:
     """Return an interpreter of the file, or of a copy in which the variables named by the feeds are inputs and outputs.
 
-    Also returns the tensors that are variables, by their names in the feeds.
+    Also returns the tensors that are variables, by their names in the feeds. how: further arguments of the
+    interpreter.
     """
     from ai_edge_litert.interpreter import Interpreter
 
     with open_buffer(source.file) as data:
         found = file_for(data, source.label, options.signature, {name for feed in feeds for name in feed})
     given = {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
-    return (interpreter_class or Interpreter)(**given, num_threads=1), found.tensors
+    threads = options.extra.get(THREADS, 1)
+    return (interpreter_class or Interpreter)(**given, num_threads=threads, **how), found.tensors
 
 
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]] | Unsupported]:
     """Return outputs by way of using the file: its tensors, resized for each feed, and its signature, called by name.
 
-    The first feed also runs in TensorFlow's own interpreter, if there is one, which has other versions of operators.
+    The first feed also runs by TensorFlow Lite's own kernels, as on devices for which XNNPACK is not built, and in
+    TensorFlow's own interpreter, if there is one, which has other versions of operators.
     """
     found: dict[str, list[dict[str, np.ndarray]] | Unsupported]
     found = {"its tensors": run(source, feeds, precision="float32", options=options)}
     called = _run_signature(source, feeds[0], options)
     if called is not None:
         found["its signature, called by name"] = [called]
+    found[OTHER_RUNTIMES[1]] = _run_without_delegate(source, feeds[0], options)
     if importlib.util.find_spec("tensorflow"):
         found[OTHER_RUNTIMES[0]] = _run_tensorflow(source, feeds[0], options)
     return found
+
+
+def _run_without_delegate(
+    source: Source, feed: Mapping[str, np.ndarray], options: Options
+) -> list[dict[str, np.ndarray]] | Unsupported:
+    """Return outputs on one feed by TensorFlow Lite's own kernels, or why they do not run the file."""
+    from ai_edge_litert.interpreter import OpResolverType
+
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    try:
+        interpreter, variables = _interpreter(source, [feed], options, experimental_op_resolver_type=plain)
+        ends = tensor_details(interpreter, options.signature)
+        return [_real(_run_interpreter(interpreter, source, feed, ends, variables), ends, options)]
+    except ConvertError as error:
+        text = error.sentence
+    except (ValueError, RuntimeError) as error:
+        text = " ".join(str(error).split())[:400]
+    return Unsupported(f"ai-edge-litert runs it with XNNPACK, and not without: {text}")
 
 
 def _run_tensorflow(
