@@ -252,11 +252,11 @@ def _rename(request: _Request, model: ir.Model, report: Report) -> Iterator[Path
     """
     from convert.graph.metadata import COMPANIONS_KEY
 
-    companions, read = model.meta.get(COMPANIONS_KEY, {}), _files_read(request, model)
+    meta, read = model.meta, _files_read(request, model)  # a backend adds companions while it writes
     del model  # the caller frees it after writing
     with atomic_replacement(request.place, force=request.given["force"], read=read) as temporary:
         yield temporary
-    copy_companions(companions, request.place, report)
+    copy_companions(meta.get(COMPANIONS_KEY, {}), request.place, report)
 
 
 def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]:

@@ -398,6 +398,15 @@ def test_only_plain_files_of_a_bearable_size_are_copied(tmp_path: Path) -> None:
     assert sorted(report.notes[1].partition(": ")[2].split(", ")) == ["merges.txt", "tokenizer.json", "vocab.txt"]
 
 
+@pytest.mark.slow
+def test_a_file_that_the_backend_adds_is_written_too(folders: Path, tmp_path: Path) -> None:
+    place = tmp_path / "web" / "onnx" / "model_q4.onnx"
+    convert.convert(folders / "llama", "onnx", place, verify=False, runtime="genai", quantize="int4")
+    config = json.loads((tmp_path / "web" / "genai_config.json").read_text())
+    assert config["model"]["decoder"]["filename"] == "onnx/model_q4.onnx"
+    assert sorted(file.name for file in place.parent.iterdir()) == ["model_q4.onnx"]
+
+
 @pytest.mark.parametrize(
     ("artefact", "folder"),
     [("a/model.onnx", "a"), ("a/onnx/model.onnx", "a"), ("a/onnx/model_q4.onnx", "a"), ("a/decoder_model.onnx", "a"),
