@@ -36,7 +36,7 @@ def run_passes(model: ir.Model, passes: Sequence[Pass], options: Options | None 
     """
     modified = False
     dump = None if options is None else options.dump_passes
-    check = pass_check(model, options)
+    check = _pass_check(model, options)
     for run_pass in passes:
         modified = run_pass(model) or modified
         if dump is not None:
@@ -48,7 +48,7 @@ def run_passes(model: ir.Model, passes: Sequence[Pass], options: Options | None 
     return modified
 
 
-def pass_check(model: ir.Model, options: Options | None) -> PassCheck | None:
+def _pass_check(model: ir.Model, options: Options | None) -> PassCheck | None:
     """Return the check of a model between its passes, if the options or the environment ask for it."""
     if not (os.environ.get(CHECK_VARIABLE) or (options is not None and options.check_passes)):
         return None

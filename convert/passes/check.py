@@ -42,7 +42,7 @@ class PassCheck:
     ...     check.after("widen_rows")
     ... except ConvertError as error:
     ...     error.message
-    "pass widen_rows broke the graph: Abs: output 0 is float32[batch,3], and declared as float32[batch,4]"
+    'pass widen_rows broke the graph: Abs: output 0 is float32[batch,3], and declared as float32[batch,4]'
     """
 
     def __init__(self, model: ir.Model) -> None:
@@ -89,7 +89,8 @@ def _broken_links(graph: ir.Graph, outer: set[int]) -> list[_Defect]:
 
     outer: ids of the values that exist in the enclosing graphs.
     """
-    found, existing = [], outer | {id(v) for v in (*graph.inputs, *graph.initializers.values())}
+    found: list[_Defect] = []
+    existing = outer | {id(v) for v in (*graph.inputs, *graph.initializers.values())}
     for name, value in graph.initializers.items():
         if (content := value.const_value) is not None:
             found += [
@@ -128,19 +129,17 @@ class _Same:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.thing is other.thing
 
-    __hash__ = None
-
 
 def _node_defects(node: ir.Node, opsets: Mapping[str, int]) -> Iterator[str]:
     """Yield what ONNX's checker and inference find wrong with a node, if the operator is ONNX's."""
     version = opsets.get("", 0)
     if node.domain or not onnx.defs.has(node.op_type, version, ""):
         return
-    proto, context = ir.serde.serialize_node(_copy(node)), onnx.checker.C.CheckerContext()
+    copy, context = _copy(node), onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = _IR_VERSION, dict(opsets)
     try:
-        onnx.checker.check_node(proto, context)
-        infer(copy := _copy(node), onnx.defs.get_schema(node.op_type, version, ""))
+        onnx.checker.check_node(ir.serde.serialize_node(copy), context)
+        infer(copy, onnx.defs.get_schema(node.op_type, version, ""))
     except (onnx.checker.ValidationError, ValueError) as error:
         yield " ".join(str(error).split())
         return
@@ -150,6 +149,7 @@ def _node_defects(node: ir.Node, opsets: Mapping[str, int]) -> Iterator[str]:
 
 
 _IR_VERSION = 10
+"""Any version that the checker knows will do: it checks nodes by the opset."""
 
 
 def _copy(node: ir.Node) -> ir.Node:

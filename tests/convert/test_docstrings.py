@@ -27,7 +27,8 @@ PACKAGES = {
 TABLES = {package: f"convert.{package}.{'table' if package == 'reference' else 'rules'}" for package in PACKAGES}
 API = [
     "convert.api", "convert.errors", "convert.outcome.report", "convert.rules.table", "convert.plugin",
-    "convert.graph.builder", "convert.passes", "convert.request.options", "convert.outcome.notes",
+    "convert.graph.builder", "convert.passes", "convert.passes.check", "convert.request.options",
+    "convert.outcome.notes",
 ]  # fmt: skip
 OWN_OPERATORS = ("mine::cube", "mine::Cube", "MyCube", "mine.cube")
 NOT_CORE = {
