@@ -45,3 +45,15 @@ def checkpoint_keys(objects: Any, tracked: Any) -> dict[int, str]:
         pending += pairs - seen
         seen |= pairs
     return keys
+
+
+def named_functions(objects: Any) -> list[str]:
+    """Return the attributes of the root object that are functions: `__call__` first, then by name."""
+    children = objects.nodes[0].children if objects.nodes else ()
+    known = range(len(objects.nodes))
+    found = {c.local_name for c in children if c.node_id in known and _is_function(objects.nodes[c.node_id])}
+    return sorted(found, key=lambda name: (name != "__call__", name))
+
+
+def _is_function(node: Any) -> bool:
+    return bool(node.WhichOneof("kind") == "function")

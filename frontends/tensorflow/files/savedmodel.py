@@ -25,7 +25,7 @@ from ..runner.allowed import check_meta_graphs
 from ..runner.graph_signature import defaulted_inputs
 from ..runner.names import distinct_names
 from .frozen import SCALARS_SINCE, input_of_node
-from .object_graph import captured_objects, checkpoint_keys
+from .object_graph import captured_objects, checkpoint_keys, named_functions
 from .tensor_bundle import Bundle, open_bundle
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
@@ -109,9 +109,14 @@ def _signature_names(meta: Any) -> list[str]:
 def _select_signature(meta: Any, wanted: str, folder: Path) -> tuple[str, Any]:
     names = _signature_names(meta)
     if not names:
+        functions = named_functions(meta.object_graph_def)
+        listed = f"; its functions are {', '.join(functions)}" if functions else ""
         raise BadInput(
-            f"{folder} has no signature, so that its inputs and outputs are not known",
-            hint="save it with signatures=…, or export a Keras model with model.export",
+            f"{folder} has no signature, so that its inputs and outputs are not known{listed}",
+            hint=f"save it with one: m = tf.saved_model.load(…); tf.saved_model.save(m, …, "
+            f"signatures=m.{functions[0]}.concrete_functions[0])"
+            if functions
+            else "save it with signatures=…, or export a Keras model with model.export",
         )
     name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
     if name not in names:

@@ -8,10 +8,12 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
+import onnxruntime
 import pytest
 from convert.frontends.tensorflow.files.snappy import decompress
 from convert.frontends.tensorflow.files.tensor_bundle import _masked_crc, _table_entries, open_bundle
 
+import convert
 from convert.errors import BadInput
 from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
@@ -141,3 +143,32 @@ def test_an_index_that_is_compressed(tmp_path: Path) -> None:
     key = "v/.ATTRIBUTES/VARIABLE_VALUE"
     want = tf.train.load_checkpoint(str(prefix)).get_tensor(key)
     np.testing.assert_array_equal(open_bundle(prefix).tensor(key).numpy(), want)
+
+
+class TwoFunctions(tf.Module):  # type: ignore[misc]
+    """A module with functions that is saved without a signature."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = tf.Variable([[1.0, 2.0]])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 1])])
+    def encode(self, x: Any) -> Any:
+        return x @ self.weight
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2])])
+    def __call__(self, y: Any) -> Any:
+        return y * self.weight
+
+
+def test_functions_are_listed_where_there_is_no_signature(tmp_path: Path) -> None:
+    tf.saved_model.save(TwoFunctions(), tmp_path / "without")
+    with pytest.raises(BadInput, match=r"no signature.*its functions are __call__, encode") as error:
+        convert.convert(tmp_path / "without", "onnx", tmp_path / "x.onnx", verify=False)
+    assert "signatures=m.__call__.concrete_functions[0]" in error.value.hint
+    m = tf.saved_model.load(tmp_path / "without")  # what the hint says
+    tf.saved_model.save(m, tmp_path / "with", signatures=m.encode.concrete_functions[0])
+    convert.convert(tmp_path / "with", "onnx", tmp_path / "y.onnx", verify=False)
+    session = onnxruntime.InferenceSession(tmp_path / "y.onnx", providers=["CPUExecutionProvider"])
+    (made,) = session.run(None, {session.get_inputs()[0].name: np.array([[3.0]], np.float32)})
+    np.testing.assert_array_equal(made, [[3.0, 6.0]])
