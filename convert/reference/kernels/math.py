@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from convert import long_double
@@ -94,18 +95,25 @@ def celu(count: int, x: Array, *, alpha: float) -> Array:
     return (np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))).astype(x.dtype)
 
 
+def at_least_float32(x: Array) -> Array:
+    """Return numbers of 16 bits in float32, as runtimes sum them; NumPy's sums of bfloat16 round every step."""
+    return x.astype(np.float32) if x.dtype == np.float16 or x.dtype == ml_dtypes.bfloat16 else x
+
+
 @kernel("Softmax")
 def softmax(count: int, x: Array, *, axis: int) -> Array:
-    powers = x - x.max(axis, keepdims=True, initial=-np.inf)
+    wide = at_least_float32(x)
+    powers = wide - wide.max(axis, keepdims=True, initial=-np.inf)
     np.exp(powers, out=powers)
     powers /= powers.sum(axis, keepdims=True)
-    return powers
+    return powers.astype(x.dtype, copy=False)
 
 
 @kernel("LogSoftmax")
 def log_softmax(count: int, x: Array, *, axis: int) -> Array:
-    shifted = x - x.max(axis, keepdims=True, initial=-np.inf)
-    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+    wide = at_least_float32(x)
+    shifted = wide - wide.max(axis, keepdims=True, initial=-np.inf)
+    return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(x.dtype, copy=False)
 
 
 @kernel("ReduceLogSumExp")

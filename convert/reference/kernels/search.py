@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from convert.reference.kernels.math import at_least_float32
 from convert.reference.table import kernel
 
 Array = Any
@@ -31,7 +32,8 @@ def cumulative_sum(count: int, x: Array, axis: Array, *, exclusive: int, reverse
     """CumSum: the axis may be a tensor of one element, which ONNX's own kernel rejects."""
     along = int(np.asarray(axis).reshape(()))
     x = np.flip(x, along) if reverse else x
-    y = np.cumsum(x, along, x.dtype)
+    wide = at_least_float32(x)
+    y = np.cumsum(wide, along, wide.dtype).astype(x.dtype, copy=False)
     if exclusive:
         y = np.roll(y, 1, along)
         np.moveaxis(y, along, 0)[:1] = 0

@@ -196,7 +196,7 @@ def reverse(g, x, *, dimensions):
         return x
     axes = list(dimensions)
     last = [-1] * len(axes)
-    return g.Slice(x, last, [-(2**62)] * len(axes), axes, last)
+    return g.facts(g.Slice(x, last, [-(2**62)] * len(axes), axes, last), shape=g.shape(x))
 
 
 @stablehlo_op("slice")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from convert.reference.executor import run
 from tests.convert.reference.kernels.support import RNG, ort_case
-from tests.support.onnx_support import array, info, model, read
+from tests.support.onnx_support import array, info, model, read, run_ort
 
 
 def test_gather_elements_along_an_axis_of_many() -> None:
@@ -77,3 +78,17 @@ def test_a_maximum_of_nan_is_nan() -> None:
 def test_an_optional_holds_its_element() -> None:
     nodes = [helper.make_node("Optional", ["x"], ["o"]), helper.make_node("OptionalGetElement", ["o"], ["e"])]
     ort_case([*nodes, helper.make_node("Exp", ["e"], ["y"])], {"x": RNG.normal(size=(2,)).astype(np.float32)}, [])
+
+
+@pytest.mark.parametrize("operator", ["CumSum", "Softmax", "LogSoftmax"])
+def test_sums_of_bfloat16_are_rounded_once(operator: str) -> None:
+    x = RNG.normal(size=(4, 64)).astype(ml_dtypes.bfloat16)
+    axis = [array("a", np.array(1), np.int64)] if operator == "CumSum" else []
+    node = helper.make_node(operator, ["x", *(["a"] if axis else [])], ["y"], **({} if axis else {"axis": 1}))
+    narrow, wide = (
+        model([node], [info("x", x.shape, kind)], [info("y", x.shape, kind)], axis)
+        for kind in (TensorProto.BFLOAT16, TensorProto.FLOAT)
+    )
+    expected = run_ort(wide, {"x": x.astype(np.float32)})[0]
+    (found,) = run(read(narrow), {"x": x}).values()
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2**-8, atol=1e-4)

@@ -120,6 +120,24 @@ def test_a_cell_becomes_one_operator(one: Any, tmp_path: Path) -> None:
     check(one, tmp_path)
 
 
+def both_ways(x: Any) -> Any:
+    """One LSTM forwards, and one on the flipped sequence, whose outputs are flipped back; batch first."""
+    x = x.transpose(1, 0, 2)
+    start = (jnp.zeros((x.shape[1], UNITS), x.dtype),) * 2
+    forwards, backwards = lax.scan(haiku_lstm, start, x)[1], lax.scan(haiku_lstm, start, x[::-1])[1][::-1]
+    return jnp.concatenate([forwards, backwards], -1).transpose(1, 0, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dims", [["b,n,6"], ["b,5,6"], []])
+def test_both_directions_become_operators(dims: list[str], tmp_path: Path) -> None:
+    one = row("both directions", both_ways, X.transpose(1, 0, 2), dims=dims)
+    operators = [node.op_type for node in read(exported(one)).graph.all_nodes()]
+    assert operators.count("LSTM") == 2
+    assert "Loop" not in operators
+    check(one, tmp_path)
+
+
 LOOPS = [
     row("a sequence of one step, which is not indexed", scanned(haiku_lstm), X[:1], H, C),
     row("two layers in one loop", scanned(stacked, 3), X, dims=DYNAMIC[:1]),
