@@ -91,7 +91,26 @@ def divide(g, x, y):
     divisor = constant(y)
     if mean is not None and divisor is not None and divisor.size == 1 and divisor.numpy().ravel()[0] == size:
         return mean
-    return g.Div(x, y)
+    zero, divisor = _zero_divisor(g, y)
+    return g.Div(x, y) if zero is None else g.Where(zero, _all_bits(g, x), g.Div(x, divisor))
+
+
+def _all_bits(g: Graph, x: ir.Value) -> ir.Value:
+    """Return -1, or the largest number of an unsigned dtype."""
+    return like(g, -1 if x.dtype not in UNSIGNED else np.iinfo(g.dtype(x).numpy()).max, x)
+
+
+def _zero_divisor(g: Graph, y: ir.Value) -> tuple[ir.Value | None, ir.Value]:
+    """Return where an integer divisor is 0, and the divisor with 1 there; None for one that cannot be 0.
+
+    Runtimes end the process at an integer division by 0. XLA returns -1, and the dividend as the remainder: a program
+    may compute these for elements that it does not use, as `jnp.gcd` does.
+    """
+    known = constant(y)
+    if is_float(y) or (known is not None and bool(np.asarray(known.numpy()).all())):
+        return None, y
+    zero = g.Equal(y, like(g, 0, y))
+    return zero, g.Where(zero, like(g, 1, y), y)
 
 
 @elementwise_op("not")
@@ -119,7 +138,8 @@ def negate(g, x):
 @elementwise_op("remainder")
 def remainder(g, x, y):
     """The remainder has the sign of the dividend."""
-    return g.Mod(x, y, fmod=1)
+    zero, divisor = _zero_divisor(g, y)
+    return g.Mod(x, y, fmod=1) if zero is None else g.Where(zero, x, g.Mod(x, divisor, fmod=1))
 
 
 @elementwise_op("power")

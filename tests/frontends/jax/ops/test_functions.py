@@ -72,7 +72,8 @@ INTEGERS = {
     "arithmetic": lambda x, y: lax.shift_right_arithmetic(x, abs(y) + 0 * x), "sort": lambda x, y: jnp.sort(x) + y,
     "power": lambda x, y: x ** abs(y), "popcount": lambda x, y: lax.population_count(x + y),
     "count leading zeros": lambda x, y: lax.clz(x + y), "negative": lambda x, y: -x + y,
-    "mulhi": lambda x, y: lax.mulhi(x, y + 0 * x),
+    "mulhi": lambda x, y: lax.mulhi(x, y + 0 * x), "gcd": jnp.gcd, "lcm": jnp.lcm,
+    "remainder by 0": lambda x, y: lax.rem(x, y * 0 + 0 * x), "division by 0": lambda x, y: lax.div(x, y * 0 + 0 * x),
     "invert": lambda x, y: ~x + y, "sign": lambda x, y: jnp.sign(x) * y, "clip": lambda x, y: jnp.clip(x, -2, 3) + y,
 }  # fmt: skip
 
