@@ -132,24 +132,23 @@ def _run(
     With `lengths`, a state stays as it is after the end of its sequence, where the output is zero. The backward
     direction then starts at the end of each sequence, else at the last step.
     """
-    steps = g.shape(rows)[0]
-    dtype, ends = g.dtype(rows), None if lengths is None else g.Cast(lengths, to=ir.DataType.INT64)
-    turned = int(backward and lengths is None)
+    dtype, ends, alive = g.dtype(rows), None, None
     scanned = [rows]
-    if ends is not None:
+    if lengths is not None:
+        ends = g.Cast(lengths, to=ir.DataType.INT64)
         scanned[0] = _reversed(g, rows, ends) if backward else rows
-        scanned.append(g.Range(np.int64(0), g.Gather(g.dims(rows), np.int64(0), axis=0), np.int64(1)))
+        number = g.Range(np.int64(0), g.Gather(g.dims(rows), np.int64(0), axis=0), np.int64(1))
+        alive = g.Less(g.Unsqueeze(number, [1, 2]), g.Unsqueeze(ends, [1]))
+        scanned.append(g.facts(alive, ir.DataType.BOOL, (*g.shape(rows)[:2], 1)))
     body = g.body("step")
     before = [body.input("state", dtype, g.shape(s)) for s in states]
-    x_t = body.input("x_t", dtype, g.shape(rows)[1:])
-    after = step(body, x_t, before)
-    y = after[0]
-    if ends is not None:
-        alive = body.Less(body.input("number", ir.DataType.INT64, ()), g.Unsqueeze(ends, [1]))
-        after = [body.Where(alive, a, b) for a, b in zip(after, before, strict=True)]
-        y = body.Where(alive, y, body.const(0.0, dtype))
-    for value in (*after, y):
+    after = step(body, body.input("x_t", dtype, g.shape(rows)[1:]), before)
+    if alive is not None:
+        goes_on = body.input("alive", ir.DataType.BOOL, g.shape(alive)[1:])
+        after = [body.Where(goes_on, a, b) for a, b in zip(after, before, strict=True)]
+    for value in (*after, after[0]):
         body.output(body.facts(value, dtype, g.shape(states[0])), body.unique("state_next"))
+    turned = int(backward and alive is None)
     attributes = {
         "body": body,
         "num_scan_inputs": len(scanned),
@@ -157,8 +156,10 @@ def _run(
         "scan_output_directions": [turned],
     }
     *last, y = g.node("Scan", [*states, *scanned], attributes, outputs=len(states) + 1)
-    y = g.facts(y, dtype, (steps, *g.shape(states[0])))
-    y = _reversed(g, y, ends) if backward and ends is not None else y
+    y = g.facts(y, dtype, (g.shape(rows)[0], *g.shape(states[0])))
+    if alive is not None and ends is not None:
+        y = g.Where(alive, y, g.const(0.0, dtype))
+        y = _reversed(g, y, ends) if backward else y
     return y, [g.facts(v, dtype, g.shape(s)) for v, s in zip(last, states, strict=True)]
 
 
