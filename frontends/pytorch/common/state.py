@@ -332,6 +332,21 @@ def override_buffers(module: nn.Module, values: Mapping[str, torch.Tensor]) -> I
             _set_buffer(module, path, value)
 
 
+@contextmanager
+def kept_buffers(module: nn.Module) -> Iterator[None]:
+    """Restore the buffers of a module at the end: their contents, and the tensors that forward has replaced."""
+    before = [(path, b, b.detach().clone()) for path, b in module.named_buffers(remove_duplicate=False)]
+    try:
+        yield
+    finally:
+        now = dict(module.named_buffers(remove_duplicate=False))
+        with torch.no_grad():
+            for path, buffer, content in before:
+                buffer.copy_(content)
+                if path in now and now[path].data_ptr() != buffer.data_ptr():
+                    _set_buffer(module, path, buffer)
+
+
 def _set_buffer(module: nn.Module, path: str, value: torch.Tensor) -> None:
     owner, _, name = path.rpartition(".")
     own_buffers(module.get_submodule(owner))[name] = value

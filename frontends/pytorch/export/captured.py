@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 
 from convert.parity.inputs.size_guards import evaluate
 
-from ..common.state import track_assignments
+from ..common.state import kept_buffers, track_assignments
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call, example_tensor, resized_call
 from ..inputs.output_names import plain_containers
@@ -228,16 +228,14 @@ def kept_state(module: nn.Module) -> Iterator[None]:
     """Restore buffers and attributes that forward changes inside the context, and the parameters of a small module,
     which functional.embedding scales in place if it has a max_norm.
     """
-    tensors = dict(module.named_buffers()) | (dict(module.named_parameters()) if is_small(module) else {})
-    before = {path: tensor.detach().clone() for path, tensor in tensors.items()}
+    parameters = [(p, p.detach().clone()) for p in module.parameters()] if is_small(module) else []
     try:
-        with track_assignments(module):
+        with kept_buffers(module), track_assignments(module):
             yield
     finally:
         with torch.no_grad():
-            for path, tensor in (*module.named_buffers(), *module.named_parameters()):
-                if path in before:
-                    tensor.copy_(before[path])
+            for parameter, content in parameters:
+                parameter.copy_(content)
 
 
 _SMALL = 2**16

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from ..common.state import track_assignments
+from ..common.state import kept_buffers, track_assignments
 from ..common.without_content import WithoutContent
 from ..torch_internals import pytree
 from .arguments import arrange_arguments
@@ -88,11 +88,16 @@ def _outputs(module: nn.Module, tensors: Mapping[str, torch.Tensor], content: bo
     made = {name: tensor.clone() if content else tensor.to("meta") for name, tensor in tensors.items()}
     args, kwargs = arrange_arguments(module, made)
     training = [m for m in module.modules() if m.training]
-    buffers = {path: buffer.clone() for path, buffer in module.named_buffers()}
     for m in training:
         m.training = False
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]), track_assignments(module), warnings.catch_warnings():
+        with (
+            torch.no_grad(),
+            torch.random.fork_rng(devices=[]),
+            kept_buffers(module),
+            track_assignments(module),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")
             with nullcontext() if content else WithoutContent():
                 found = module(*args, **kwargs)
@@ -101,7 +106,4 @@ def _outputs(module: nn.Module, tensors: Mapping[str, torch.Tensor], content: bo
     finally:
         for m in training:
             m.training = True
-        for path, buffer in module.named_buffers():
-            if path in buffers:
-                buffer.copy_(buffers[path])
     return [leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)]

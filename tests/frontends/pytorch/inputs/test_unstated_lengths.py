@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from convert.frontends.pytorch.inputs.trial_runs import free_places
 from torch import nn
 
 import convert
@@ -128,6 +129,29 @@ def test_sizes_that_forward_fixes_are_found_and_noted(name: str, tmp_path: Path)
     assert list(report.inputs[0].shape) == shape
     (note,) = [n for n in report.notes if n.code == "assumed-input"]
     assert text in note
+
+
+class Counting(nn.Module):
+    """A module that counts its calls, also those that fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(2, 3, 3)
+        self.head = nn.Linear(3 * 62, 2)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls = self.calls + x.mean()
+        return self.head(self.layer(x).flatten(1))
+
+
+def test_runs_that_fail_leave_the_buffers_as_they_were() -> None:
+    module = Counting().eval()
+    buffer = module.calls
+    tensor = torch.ones(2, 2, 64)
+    assert free_places(module, {"x": tensor}, "x", [2]) == []
+    assert module.calls is buffer
+    assert buffer.tolist() == [0.0]
 
 
 class Texts(nn.Module):
