@@ -10,21 +10,23 @@ import torch
 
 from convert.errors import Unsupported
 
-from ..torch_internals import is_higher_order, pytree
+from ..torch_internals import pytree
 
 
 @contextmanager
-def uncompiled_control_flow() -> Iterator[None]:
-    """Within the context, `torch.cond` and similar functions call their operators without compiling them.
+def uncompiled() -> Iterator[None]:
+    """Within the context, `torch.compile` returns the function as it is.
 
-    PyTorch's eager mode compiles them first, if no mode is active there, and gives up after a few shapes.
+    PyTorch's eager mode compiles `torch.cond` and flex_attention, and gives up after a few shapes. Where a dispatch
+    mode is active, Dynamo skips such a function, and does so for the rest of the process: a later torch.export of
+    flex_attention fails.
     """
     compile_function = torch.compile
 
-    def compile_others(function: Any = None, **options: Any) -> Any:
-        return function if is_higher_order(function) else compile_function(function, **options)
+    def same(function: Any = None, **options: Any) -> Any:
+        return same if function is None else function
 
-    torch.__dict__["compile"] = compile_others
+    torch.__dict__["compile"] = same
     try:
         yield
     finally:

@@ -53,7 +53,7 @@ from ..torchscript.state import attributes
 from ..torchscript.state import override_attributes as holding_script
 from . import float64_convolution, float64_recurrent  # noqa: F401  (fill the table)
 from .float64_ops import DOUBLE, double_kernel
-from .higher_order import run_higher_order, uncompiled_control_flow
+from .higher_order import run_higher_order, uncompiled
 
 Feed = Mapping[str, np.ndarray]
 
@@ -397,7 +397,7 @@ def all_in_double() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with uncompiled_control_flow(), TorchaoFloat64Mode(), Float64Mode(), _Float32Literals():
+        with uncompiled(), TorchaoFloat64Mode(), Float64Mode(), _Float32Literals():
             yield
     finally:
         torch.set_default_dtype(before)

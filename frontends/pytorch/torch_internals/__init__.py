@@ -247,11 +247,6 @@ def is_recorded_vmap(target: Any) -> bool:
     return getattr(target, "__module__", "") == "torch._functorch.predispatch"
 
 
-def is_higher_order(function: Any) -> bool:
-    """Return whether a Python function belongs to a higher-order operator, such as torch.cond."""
-    return (getattr(function, "__module__", None) or "").startswith("torch._higher_order_ops")
-
-
 def is_of_dynamo(error: BaseException) -> bool:
     """Return whether an error comes from the compiler, and not from the program itself."""
     return type(error).__module__.startswith("torch._dynamo")
