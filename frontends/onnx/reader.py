@@ -76,7 +76,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
             f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}",
             code="contradiction",
         )
-    _refuse_maps(inlined.graph)
+    _refuse_maps(inlined.graph, options.outputs)
     try:
         model = ir.serde.deserialize_model(inlined)
     except Exception as error:  # onnx_ir wraps the original error
@@ -124,15 +124,31 @@ def _choose_outputs(model: ir.Model, names: Sequence[str]) -> None:
     common.RemoveUnusedNodesPass()(model)
 
 
-def _refuse_maps(graph: onnx.GraphProto) -> None:
-    """Raise `Unsupported` for inputs and outputs that are maps, which only ONNX-ML has."""
+def _refuse_maps(graph: onnx.GraphProto, chosen: Sequence[str]) -> None:
+    """Raise `Unsupported` for inputs and outputs that are maps, which only ONNX-ML has.
+
+    Outputs that `chosen` replaces are dropped, with the nodes that make the maps.
+    """
+    for value in [value for value in graph.output if chosen and value.name not in chosen and _is_map(value)]:
+        graph.output.remove(value)
+        for node in [node for node in graph.node if value.name in node.output]:
+            graph.node.remove(node)
+            # ONNX's inference does not know the results of Normalizer; ZipMap takes float32.
+            if all(known.name != node.input[0] for known in graph.value_info):
+                graph.value_info.append(onnx.helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None))
+    numbers = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "ZipMap" and node.input}
     for value in (*graph.input, *graph.output):
-        kind = value.type.sequence_type.elem_type if value.type.HasField("sequence_type") else value.type
-        if kind.HasField("map_type"):
+        if _is_map(value):
+            tensors = ",".join(numbers.get(output.name, output.name) for output in graph.output)
             raise Unsupported(
                 f"{value.name!r} is of maps from labels to numbers (ZipMap), and no tensor",
-                hint="export the model without maps: for skl2onnx, options={'zipmap': False}",
+                hint=f"convert the numbers in the maps: --outputs {tensors}" if value.name in numbers else "",
             )
+
+
+def _is_map(value: onnx.ValueInfoProto) -> bool:
+    kind = value.type.sequence_type.elem_type if value.type.HasField("sequence_type") else value.type
+    return bool(kind.HasField("map_type"))
 
 
 _HINT = "check the file with onnx.checker, or export it again"

@@ -16,6 +16,7 @@ from convert.errors import BadInput, Unsupported, UsageError
 from convert.graph import OPSET
 from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
+from convert.request.options import Options
 from tests.frontends.onnx.onnx_files import specs, weighted
 from tests.support.onnx_support import INT64, array, info, model, read
 
@@ -201,10 +202,17 @@ def test_an_output_of_maps_is_refused_with_the_way_out() -> None:
     """scikit-learn's converter writes such an output by default."""
     kind = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))
     maps = helper.make_value_info("maps", helper.make_sequence_type_proto(kind))
-    node = helper.make_node("ZipMap", ["x"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])
+    nodes = [
+        helper.make_node("Neg", ["x"], ["numbers"]),
+        helper.make_node("ZipMap", ["numbers"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1]),
+        helper.make_node("Abs", ["x"], ["label"]),
+    ]
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
-    graph = helper.make_graph([node], "g", [info("x", ["n", 2])], [maps])
+    graph = helper.make_graph(nodes, "g", [info("x", ["n", 2])], [info("label", ["n", 2]), maps])
     proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
     with pytest.raises(Unsupported, match="'maps' is of maps") as raised:
         read(proto)
-    assert "zipmap" in raised.value.hint
+    assert raised.value.hint.endswith("--outputs label,numbers")
+    shared = read(proto, Options(outputs=("label", "numbers")))
+    assert [n.op_type for n in shared.graph] == ["Neg", "Abs"]
+    assert [v.name for v in shared.graph.outputs] == ["label", "numbers"]
