@@ -646,10 +646,11 @@ def _compare_weights(verdict: Verdict, target: Source, graph: ir.Model, options:
 
 def _what_to_do(verdict: Verdict) -> str:
     """Return what a user can do about a failed conversion: another quantization, or a report."""
+    from convert.graph.values import MOVES
     from convert.outcome.verdict import Reduced
 
-    if verdict.layers:
-        worst = verdict.layers[0]
+    # A node that moves values loses nothing itself: another step rounds what it moves.
+    if worst := next((layer for layer in verdict.layers if layer.operator not in MOVES), None):
         return (
             f"{worst.operator} {worst.module or worst.node!r} loses most in 8 bits: give more samples, keep it in "
             f"float (tflite: --keep-float {worst.operator}), or choose other ranges (tflite: --calibration-method mse)"

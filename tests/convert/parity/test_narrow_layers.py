@@ -13,10 +13,11 @@ import onnx_ir as ir
 import pytest
 
 from convert import plugin
+from convert.api import _what_to_do
 from convert.errors import ConvertError
 from convert.graph import Graph
 from convert.outcome.report import to_json
-from convert.outcome.verdict import PASS, LayerLoss, Verdict
+from convert.outcome.verdict import FAIL, PASS, LayerLoss, Verdict
 from convert.pages.from_json import verdict_from_json
 from convert.parity.locate.narrow_layers import layers_of_narrow
 from convert.request.naming import Names
@@ -144,3 +145,10 @@ def test_layers_survive_json() -> None:
     plain = json.loads(to_json({"verdict": verdict.to_dict()}))
     assert plain["verdict"]["layers"][0]["before"] is None
     assert verdict_from_json(plain["verdict"]).layers == verdict.layers
+
+
+def test_a_failure_suggests_an_operator_that_computes() -> None:
+    """A Reshape gets the rounding of what it moves, and nothing is won if it stays in float."""
+    layers = [LayerLoss(name, name, "", "", 10.0, 20.0) for name in ("Reshape", "Softmax", "Mul")]
+    assert "--keep-float Softmax)" in _what_to_do(Verdict(FAIL, "", layers=layers))
+    assert "--keep-float" not in _what_to_do(Verdict(FAIL, "", layers=layers[:1]))
