@@ -178,8 +178,11 @@ def attributes(module: Any) -> dict[str, Any]:
     names = {name for _, part in parts for method in _method_graphs(part) for name in _assigned_names(method)}
     for path, part in parts:
         own = script_object(part)
-        for name in names:
-            if own.hasattr(name) and isinstance(value := own.getattr(name), (*_PYTHON, torch.Tensor, NoneType)):
+        kind = own._type().str()
+        for owner, name in names:
+            # Another class may assign to an attribute that is a constant in this one, as quantized layers do.
+            value = own.getattr(name) if owner == kind and own.hasattr(name) else ...
+            if isinstance(value, (*_PYTHON, torch.Tensor, NoneType)):
                 found.setdefault(f"{path}.{name}" if path else name, value)
     return found
 
@@ -189,9 +192,10 @@ def _method_graphs(part: Any) -> Iterator[Any]:
         yield script_method(part, name).graph
 
 
-def _assigned_names(graph: Any) -> Iterator[str]:
+def _assigned_names(graph: Any) -> Iterator[tuple[str, str]]:
+    """Yield the class and the name of each attribute to which a graph assigns."""
     for node in graph.findAllNodes("prim::SetAttr"):
-        yield node.s("name")
+        yield next(iter(node.inputs())).type().str(), node.s("name")
 
 
 @contextmanager

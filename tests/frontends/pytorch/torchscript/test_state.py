@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -245,3 +246,29 @@ def test_state_that_is_none_is_refused_before_the_first_call_and_converted_after
     proto = convert.to_onnx(module, "x:float32[2,4]")
     assert [i.name for i in proto.graph.input] == ["x", "last", "first"]
     assert torch.equal(module.last, held)
+
+
+def test_attributes_that_another_class_assigns_to_are_left_alone() -> None:
+    """A quantized convolution assigns to its padding when it is loaded; a pool's padding is a constant."""
+    from torch.ao import quantization
+
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.steps, self.numbers = quantization.QuantStub(), quantization.DeQuantStub()
+            self.conv, self.pool = nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d(2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.numbers(self.pool(self.conv(self.steps(x))))
+
+    module = Pooled().eval()
+    module.qconfig = quantization.default_qconfig
+    module = quantization.prepare(module)
+    x = torch.rand(2, 3, 8, 8)
+    module(x)
+    module = quantization.convert(module)
+    proto = convert.api.to_onnx(module, x, verify=False)
+    runner = onnxruntime.InferenceSession(proto.SerializeToString())
+    (got,) = runner.run(None, {proto.graph.input[0].name: x.numpy()})
+    step = float(module.conv.scale)
+    assert np.abs(got - module(x).numpy()).max() <= step * 1.01
