@@ -39,7 +39,8 @@ def narrow_transforms(model: ir.Model) -> bool:
     for node in _marked(model, "DFT"):
         x, users = node.inputs[0], [user for user, _ in node.outputs[0].uses()]
         before = None if x is None else x.producer()
-        first = before if before is not None and before.op_type == "Unsqueeze" and len(x.uses()) == 1 else node
+        unsqueezed = x is not None and before is not None and before.op_type == "Unsqueeze" and len(x.uses()) == 1
+        first = before if before is not None and unsqueezed else node
         last = users[0] if len(users) == 1 and users[0].op_type == "Squeeze" else node
         if not node.outputs[0].is_graph_output() and _narrow(first, last):
             for inner in (first, node):

@@ -91,8 +91,8 @@ def divide(g, x, y):
     divisor = constant(y)
     if mean is not None and divisor is not None and divisor.size == 1 and divisor.numpy().ravel()[0] == size:
         return mean
-    zero, divisor = _zero_divisor(g, y)
-    return g.Div(x, y) if zero is None else g.Where(zero, _all_bits(g, x), g.Div(x, divisor))
+    zero, other = _zero_divisor(g, y)
+    return g.Div(x, y) if zero is None else g.Where(zero, _all_bits(g, x), g.Div(x, other))
 
 
 def _all_bits(g: Graph, x: ir.Value) -> ir.Value:
