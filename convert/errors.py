@@ -309,7 +309,9 @@ _NO_THREAD = re.compile(f"can't start new thread|pthread_create|{os.strerror(err
 
 
 def limit_of_system(text: str) -> ResourceLimit | None:
-    """Return the error for a library's message that no thread or file could be had; None for any other message."""
+    """Return the error for a library's message that it could not create a thread or file; None for any other
+    message.
+    """
     if _NO_THREAD.search(text):
         meaning, _ = _TOO_MANY[errno.EAGAIN]
         return ResourceLimit(meaning, hint="raise the limits (ulimit -u, and -v: each takes address space)")

@@ -29,7 +29,7 @@ def did_you_mean(word: str, known: Iterable[str], quote: str = "") -> str:
 def names_hint(asked: str, names: Iterable[str], what: str = "its inputs are") -> str:
     """Return a hint that lists the inputs of a model (or `what` else), and suggests the name nearest to `asked`.
 
-    If there is only one name, it is meant however `asked` is spelled.
+    If there is only one name, it is suggested whatever `asked` is.
     """
     known = list(names)
     near = known[0] if len(known) == 1 else nearest(asked, known) if asked else ""

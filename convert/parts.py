@@ -146,7 +146,8 @@ def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path
             new.mkdir()
             yield new
     else:
-        # After a kill, moved files are restored if the file that the hidden folder is named after is among them.
+        # The hidden folder is named after one file. A later run finds the folder, and restores moved files after a
+        # kill, by that file's name; so the file must be one that is replaced.
         first = max(names, key=lambda name: (folder / name).exists())
         with atomic_replacement(folder / first, force=force, read=read) as new:
             yield new.parent

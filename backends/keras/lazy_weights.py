@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def run_without_content(work: Callable[[], T]) -> T:
-    """Run `work` with Keras variables that have shapes, and initial values only while they are read.
+    """Run `work` with Keras variables whose initial values exist only while they are read.
 
     Keras lists such variables per thread to fill them later, so the work runs in its own thread, which ends with the
     list.

@@ -49,8 +49,8 @@ onnx_op = NodeRules("Keras", schema=schema, runs_framework=True)
 
 
 def key_of(node: ir.Node) -> str:
-    """Return the key of a node. For a node that the layout pass moved it is ONNX's own if there is no channels-last
-    rule.
+    """Return the key of a node in the table. A node that the layout pass moved has the key of ONNX's operator if there
+    is no channels-last rule.
     """
     key = onnx_schemas.operator_of(node)
     return key if key in onnx_op else key.removeprefix(f"{CHANNELS_LAST}::")

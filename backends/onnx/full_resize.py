@@ -34,7 +34,9 @@ def full_resize(model: ir.Model) -> bool:
 
 
 def _merge_batch_and_channels(node: ir.Node) -> bool:
-    """Resize [1, N·C, spatial…] instead of [N, C, spatial…] if a Transpose before it would move other dims there."""
+    """Resize [1, N·C, spatial…] instead of [N, C, spatial…] if a Transpose before the Resize would move other dims to
+    these positions.
+    """
     x, y = node.inputs[0], node.outputs[0]
     shape = None if x is None else known_dims(x)
     if x is None or shape is None or node.attributes.get_string("mode", "nearest") == "nearest":

@@ -31,10 +31,10 @@ _SEARCH: Mapping[str, Any] = {
 
 
 def add_genai_config(model: ir.Model, file: str) -> None:
-    """Add the configuration to the files that are written beside a model, which is called `file`.
+    """Add the configuration to the files that are written beside the model `file`.
 
-    Raises `UsageError` for a model that does not come from a Hugging Face folder, and `Unsupported` for one that is no
-    decoder with keys and values of equal sizes as its cache.
+    Raises `UsageError` for a model that does not come from a Hugging Face folder, and `Unsupported` unless the model is
+    a decoder whose cache has keys and values of equal sizes.
     """
     companions = model.meta.get(COMPANIONS_KEY, {})
     if "config.json" not in companions:

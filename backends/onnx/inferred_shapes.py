@@ -58,8 +58,8 @@ def _squeezed(node: ir.Node, x: ir.Value, axes: list[int], place: int) -> ir.Val
 def _pad_for_last_window(node: ir.Node) -> bool:
     """Replace ceil_mode by pads if a window is left out.
 
-    A mean that counts padding does not count that of ceil_mode; if another axis has such padding, the node is not
-    changed.
+    A mean that counts padding does not count the padding of ceil_mode; if another axis has such padding, the node is
+    not changed.
     """
     x, auto_pad = node.inputs[0], node.attributes.get_string("auto_pad", "NOTSET")
     shape = None if x is None else known_dims(x)

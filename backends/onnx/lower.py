@@ -113,7 +113,7 @@ def _make_names_unique(model: ir.Model) -> None:
 
 
 def _apart(name: str, taken: set[str]) -> str:
-    """Return the name, or one with a number appended that is not in use, and mark it as used."""
+    """Return the name, with a number appended if it is in use, and mark the result as used."""
     found, count = name, 0
     while name and found in taken:
         count += 1

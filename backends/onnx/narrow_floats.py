@@ -128,9 +128,7 @@ class _Narrowing:
             self._finish(value, str(name))
 
     def _reason(self, node: ir.Node, kept: Mapping[str, str]) -> str | None:
-        """Return why a node stays wide: an empty string for a reason that needs no note, None for a node that is
-        narrowed.
-        """
+        """Return why a node stays wide, or None if it is narrowed. The text is empty if the reason needs no note."""
         floats = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype == _FLOAT]
         if any(subgraphs(a) for a in node.attributes.values()):
             return "it has graphs of its own"

@@ -129,8 +129,8 @@ def full_reshape(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | N
 
 
 def plain_convolution(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Rewrite Conv without dilations, which CNTK lacks on CPUs, and in 1D without a bias, which CNTK adds to the wrong
-    dim.
+    """Rewrite a Conv for CNTK: without dilations (CNTK lacks them on CPUs), and in 1D without a bias (CNTK adds it to
+    the wrong dim).
     """
     x, weight, bias = [*node.inputs, None][:3]
     assert x is not None

@@ -44,7 +44,7 @@ KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
     "ReduceMax": {_UINT32: _INT64},
     "ReduceMin": {_UINT32: _INT64},
     "BitShift": {_UINT16: _UINT32},
-    # Pixels are only moved: a floating-point dtype that holds them exactly serves if there is no wider integer.
+    # Pixels are only moved. If there is no wider integer dtype, a floating-point dtype that holds them exactly is used.
     "Resize": {**_SHORT, _BOOL: _UINT8},
     "SpaceToDepth": {**_MOVED, _UINT8: _FLOAT},
     "DepthToSpace": _MOVED,

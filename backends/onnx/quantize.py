@@ -145,7 +145,8 @@ class _Samples:
 
 
 def _feeds(model: ir.Model, samples: Mapping[str, Any]) -> Iterator[dict[str, np.ndarray]]:
-    """Yield batches of samples along a dynamic first dim, else single ones along a dim that the inputs lack.
+    """Yield batches of samples if the first dim is dynamic. Otherwise the arrays have one more dim, and single samples
+    are yielded.
 
     Raises `UsageError` for arrays that do not fit the model's inputs.
     """

@@ -47,7 +47,7 @@ SNIFF = (Kind("openvino", (".openvino",), _is_ir),)
 
 
 def missing_reason() -> str:
-    """Empty if OpenVINO is installed, else what is missing and how it is installed."""
+    """Return an empty string if OpenVINO is installed, else what is missing and how to install it."""
     found = importlib.util.find_spec("openvino")
     return "" if found else f"the package openvino is not installed ({install_command('openvino')})"
 
@@ -81,5 +81,5 @@ def _check_package() -> None:
 
 
 def operators(format: str) -> Iterable[Operator]:
-    """The operators that the ONNX backend writes; which of them OpenVINO's converter lacks, it says itself."""
+    """Return the operators that the ONNX backend writes. OpenVINO itself reports which of them it lacks."""
     return plugin.backend_for("onnx").operators("onnx")

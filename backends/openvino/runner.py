@@ -25,7 +25,7 @@ def available() -> str:
 def run(
     source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
 ) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each dict of inputs.
+    """Return outputs by name for each dict of inputs.
 
     The CPU plugin is asked for float32: on processors with AMX it computes in bfloat16 by itself. Raises `Unsupported`
     in float64, `BadInput` for a file that OpenVINO does not read, `UsageError` for inputs that it does not have.
@@ -58,7 +58,7 @@ def _outputs(compiled: Any, feed: Mapping[str, np.ndarray], dtypes: Mapping[str,
 
 
 def _name(port: Any) -> str:
-    """The name of an input or output; OpenVINO gives an unnamed one that of its node."""
+    """Return the name of an input or output. In OpenVINO, an unnamed one has the name of its node."""
     names = sorted(port.get_names())
     return names[0] if names else str(port.get_node().get_friendly_name())
 

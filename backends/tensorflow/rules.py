@@ -63,8 +63,8 @@ onnx_op = NodeRules("TensorFlow", schema=schema, runs_framework=True)
 def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
     """Register a rule whose `data` inputs and `outputs` are channels-last.
 
-    The rule serves the nodes that the layout pass has moved. It also serves, between transposes, those that the pass
-    could not see (inside a subgraph, or of unknown rank).
+    The rule serves the nodes that the layout pass has moved. It also serves nodes that the pass could not see (inside a
+    subgraph, or of unknown rank), between transposes.
     """
 
     def register(rule: Rule) -> Rule:

@@ -44,7 +44,7 @@ class History:
         return found if found is not None and found.get("key") == key else None
 
     def made(self, output: Path | Url) -> object:
-        """Return the description of what a task wrote to `output` when it ended, for any key; None if there is no
+        """Return the recorded description of what a task wrote to `output`, whatever its key; None if there is no
         record.
         """
         return self._ended.get(self._place(output), {}).get("made")

@@ -93,7 +93,7 @@ def is_description(made: Any) -> TypeGuard[Made]:
 
 
 def remove(output: Path) -> None:
-    """Remove what a task has just written, because it is unknown what it was made from."""
+    """Remove the new output of a task whose sources changed while it ran."""
     for name in _names(output):
         with suppress(OSError):
             (output.parent / name).unlink()

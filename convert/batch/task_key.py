@@ -67,7 +67,7 @@ def stamps_before(task: Task) -> tuple[Stamp, ...] | None:
 
 
 def key_read(task: Task, before: tuple[Stamp, ...] | None) -> str:
-    """Return the key of what a task has read since `before`, or "" if it changed meanwhile.
+    """Return the key of what a task has read since `before`, or "" if a file changed meanwhile.
 
     Content with the same stamps as in the plan is not hashed again.
     """

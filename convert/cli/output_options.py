@@ -156,7 +156,7 @@ def run(
 
 
 def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None:
-    """Write the files that report an error, or raise what that raises; wait no longer than `_PATIENCE`.
+    """Write the files that report an error, and raise what the writing raises; wait no longer than `_PATIENCE`.
 
     After the time limit of the command, no other limit ends a process that waits for a reader of a pipe.
     """

@@ -71,7 +71,9 @@ class VerifyOptions:
         )
 
     def check_places(self, read: Sequence[Path]) -> None:
-        """Raises `UsageError` where a file to write would destroy what is `read`, or what this tool has not written."""
+        """Raise `UsageError` if a file to write would overwrite a file in `read`, or one that this tool has not
+        written.
+        """
         from convert.files.side_files import check_different, check_side_file, is_arrays, is_page
 
         check_different(self.named_files())

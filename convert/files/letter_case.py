@@ -29,7 +29,7 @@ def counts_case(folder: Path) -> bool:
 
 
 def _by_entries(folder: Path) -> bool | None:
-    """Return whether case counts by the first entry whose name has letters; None without such an entry."""
+    """Test with the first entry whose name has letters whether case counts; return None without such an entry."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, _ENTRIES) if os.path.exists(entry.path)]

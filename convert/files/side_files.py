@@ -61,7 +61,9 @@ def check_side_file(path: Path, is_ours: Callable[[Path], bool], option: str, re
 
 
 def check_different(named: Iterable[tuple[str, Path]]) -> None:
-    """Raise `UsageError` if two of the files that a command writes are one file; each comes with what names it."""
+    """Raise `UsageError` if two of the files that a command writes are one file; each comes with the option that names
+    it.
+    """
     found: dict[str, str] = {}
     for name, path in named:
         if _is_device(path):

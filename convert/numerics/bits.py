@@ -46,9 +46,10 @@ def next_after(g: Graph, x1: ir.Value, x2: ir.Value) -> ir.Value:
 
 
 def bitcast(g: Graph, x: ir.Value, target: ir.DataType) -> ir.Value:
-    """Return the bits of `x` as another dtype; several numbers of the last dim, or a dim more, where widths differ.
+    """Return the bits of `x` as another dtype. If the widths differ, numbers along the last dim are joined, or a last
+    dim is added.
 
-    The bits of a NaN are not kept, only that it is one. Booleans have no bits here.
+    A NaN stays a NaN, but its bits may change. Booleans are not supported.
     """
     source = g.dtype(x)
     if source == target:

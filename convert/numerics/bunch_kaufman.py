@@ -21,7 +21,7 @@ def ldl(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 
     Only the lower triangle is read. Pivots [..., n] follow LAPACK: int64, counted from 1, both negative for a 2 x 2
     block, whose second row was swapped. Booleans [..., n] mark columns of zeros. One step handles a column of the whole
-    batch; a matrix in which the column belongs to the previous block is unchanged in it.
+    batch. It leaves a matrix unchanged if the column belongs to the previous block.
     """
     n, _ = matrix_shape(g, a)
     dims, numbers = g.shape(a), np.arange(n)[:, None]

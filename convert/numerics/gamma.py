@@ -14,7 +14,7 @@ _SHIFT = 10
 
 
 def _shift_argument(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return x, increased by `_SHIFT` if it is smaller than that, and whether it was."""
+    """Return x, increased by `_SHIFT` if it is smaller than `_SHIFT`, and whether it was increased."""
     small = g.Less(x, constant_like(g, float(_SHIFT), x))
     return g.Where(small, g.Add(x, constant_like(g, float(_SHIFT), x)), x), small
 

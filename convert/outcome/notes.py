@@ -55,6 +55,8 @@ def visible_notes(notes: Iterable[str], verbose: int) -> list[Note]:
 
 
 def prefixed_note(prefix: str, text: str, *, least: str = ACTION) -> Note:
-    """Return `prefix: text` as a note with the same code and the same level, or `least` if that is shown later."""
+    """Return `prefix: text` as a note with the same code, and with the level of the note or `least`, whichever is shown
+    later.
+    """
     note = as_note(text)
     return Note(f"{prefix}: {note}", note.code, max(note.level, least, key=LEVELS.index), note.operators)

@@ -30,8 +30,9 @@ _KEPT = frozenset({"DequantizeLinear", "ImageDecoder"})
 def fold_constants(model: ir.Model, sizes_only: bool = False) -> bool:
     """Replace nodes whose inputs are all constant by initializers; return whether there were any.
 
-    With `sizes_only`, floats are evaluated only if integers, conditions or sizes depend on them, and what else reads
-    them still has them computed. What is evaluated here is rounded, and a float64 run cannot recover its digits.
+    With `sizes_only`, floats are evaluated only if integers, conditions or sizes depend on them, and their other
+    readers still compute them at run time. What is evaluated here is rounded, and a float64 run cannot recover its
+    digits.
 
     - Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views. So do Slices and
       Concats of weights that no other node reads whole (LSTM gates in another order).
@@ -78,8 +79,8 @@ _SIZED_BY_FLOATS = frozenset({"Resize", "Upsample", "Range"})
 def _nodes_of_sizes(model: ir.Model) -> set[ir.Node]:
     """Return the nodes to fold if only sizes matter.
 
-    These are the nodes whose results are not floating-point. A node with floating results is included if another node
-    computes a size, or a result that is not floating-point, from them and constants alone.
+    These are the nodes whose results are not floating-point. A node with floating results is included if sizes, or
+    results that are not floating-point, are computed from these results and constants alone.
 
     Views of weights are included, because they round nothing; nodes that compute such a weight are not.
     """

@@ -135,9 +135,7 @@ def _collect(loop: ir.Node, grown: _Grown, names: ModelNames) -> ir.Node:
 
 
 def _read(user: ir.Node, stack: ir.Value, shape: ir.Shape, names: ModelNames) -> ir.Value:
-    """Return what `user` reads from the sequence, computed from the stacked items, which have the shape `shape`
-    each.
-    """
+    """Compute what `user` reads from the sequence out of the stacked items, each of which has the shape `shape`."""
     writer, rank = _Writer(user, names, before=True), len(shape)
     if user.op_type == "SequenceAt":
         return writer.node("Gather", stack, user.inputs[1], axis=0)

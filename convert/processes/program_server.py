@@ -51,8 +51,9 @@ class ProgramServer:
     def _start(self, started: queue.SimpleQueue[subprocess.Popen | OSError]) -> None:
         """Start the process, and stay until it has ended.
 
-        The process and its forks die with the thread that started it (`die_with_parent`). So this is no user thread,
-        and it also outlives the replacement of a process whose forks may still be running.
+        The process and its forks die with the thread that started it (`die_with_parent`). So this runs in a thread of
+        its own, not in one of the user's. The thread also outlives the replacement of a process whose forks may still
+        be running.
         """
         try:
             process = subprocess.Popen(

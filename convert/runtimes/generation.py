@@ -60,7 +60,7 @@ class GenerationPart:
 
 @dataclass(frozen=True)
 class EncoderGeneration:
-    """The parts for generation with an encoder, a decoder of the first token, and one with a cache for the others."""
+    """The parts for generation: an encoder, a decoder for the first token, and one with a cache for later tokens."""
 
     tokens: int
     encoder: GenerationPart

@@ -1,7 +1,7 @@
 """Replaces ONNX Runtime's own operators by ONNX's, for those that `ops/` has a rule for.
 
-The file's other operators have its opset, but the rules write the canonical one. So dtypes and shapes are inferred
-before the opset is converted, which needs those of all values, and the rules are applied after it.
+The file's other operators have its opset, but the rules write the canonical one. The conversion of the opset needs the
+dtypes and shapes of all values, so these are inferred first; the rules are applied after the conversion.
 """
 
 from __future__ import annotations

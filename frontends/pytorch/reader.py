@@ -307,7 +307,7 @@ def _record_around_scripts(module: torch.nn.Module, options: Options, error: Con
     decides.
     """
     try:
-        with inference(module):  # what is compiled keeps the mode that the module has then
+        with inference(module):  # a compiled module keeps the mode that it has when it is compiled
             recorded = record_around_scripts(module, partial(_record_run, module, options))
             call = next(candidate_calls(module, options))[0]
             agree = agree_at_sizes(module, partial(_call_recorded, module, recorded), call)

@@ -34,7 +34,7 @@ def transpose_by_convolution(
 
 
 def _insert_zeros(net: Net, x: Blob, axis: int, stride: int) -> Blob:
-    """Insert `stride` − 1 zeros between the elements along an axis, by a new dim that is merged into it."""
+    """Insert `stride` − 1 zeros between the elements along an axis: pad a new dim, and merge it into the axis."""
     if stride == 1:
         return x
     size, rank = net.shape(x)[axis], net.rank(x)

@@ -26,8 +26,8 @@ def uniform_like(net: Net, x: Blob) -> Blob:
 
 
 def apply_dropout(net: Net, x: Blob, share: float) -> list[Blob]:
-    """Return `x` with the fraction `share` of its elements set to 0 and the others scaled up, and the mask of those
-    kept.
+    """Return `x` with the fraction `share` of its elements set to 0 and the others scaled up, and the mask of the
+    elements that are kept.
     """
     kept = net.facts(net.GE(uniform_like(net, x), net.const(share)), ir.DataType.BOOL, x.shape)
     wide = widen(net, x, FLOAT)

@@ -75,7 +75,7 @@ def reshape_fixed(net: Net, x: Blob, shape: Sequence[int]) -> Blob:
 
 
 def reshape_to(net: Net, x: Blob, shape: Sequence[Dim] | None) -> Blob | None:
-    """Return `x` with dims that are ints or named as dims of `x` (one may be unknown); None if they are not."""
+    """Reshape `x` to dims that are ints or names of dims of `x`; one may be unknown. Return None for other dims."""
     if shape is None:
         return None
     names = [] if x.shape is None else list(x.shape)
@@ -109,7 +109,7 @@ def concat(net: Net, parts: Sequence[Blob], axis: int = 0) -> Blob:
 def broadcast(net: Net, *xs: Blob) -> list[Blob]:
     """Return the blobs with one common shape, because some operators read past the end of a smaller one.
 
-    If the shape is unknown, zeros in the shapes of the others are subtracted from a blob, which is exact for every
+    If a shape is unknown, zeros in the shapes of the other blobs are subtracted from each blob. This is exact for every
     number, NaN, infinity and negative zero.
     """
     if all(x.shape is not None and None not in x.shape and x.shape == xs[0].shape for x in xs):

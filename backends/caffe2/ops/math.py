@@ -257,8 +257,8 @@ def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
     x, y = widen(net, a), widen(net, b)
     rest = net.Sub(x, net.Mul(net.Div(x, y), y))
     if not fmod:
-        # The remainder of trunc has the sign of a. The remainder of floor differs from it by b if it is not zero and
-        # its sign is not that of b.
+        # The remainder of a truncated quotient has the sign of a. If it is not zero and b has the other sign, adding b
+        # gives the remainder of a floored quotient.
         zero = net.const(np.zeros((), x.dtype.numpy()))
         wrong = net.LT(net.Mul(net.Sign(rest), y), zero)
         rest = net.Add(rest, net.Mul(cast(net, wrong, x.dtype), y))

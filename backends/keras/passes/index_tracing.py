@@ -1,4 +1,4 @@
-"""Traces where nodes that only move elements put each element, by moving an array of indices through them."""
+"""Traces elements through nodes that only move them, by applying the nodes to an array of indices."""
 
 from __future__ import annotations
 

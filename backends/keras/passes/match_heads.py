@@ -95,7 +95,7 @@ def _take_bias(product: ConstantProduct, bias: ir.Value, columns: np.ndarray) ->
 
 
 def _constant_side(node: ir.Node) -> tuple[ir.Value, ir.Value] | None:
-    """Return the other operand of an Add with a constant, and the constant; None if it has none."""
+    """Return the other operand of an Add with a constant, and the constant; None if no operand is constant."""
     for x, bias in (tuple(node.inputs), tuple(reversed(node.inputs))):
         if x is not None and is_constant(bias) and not is_constant(x):
             assert bias is not None

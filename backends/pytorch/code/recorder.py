@@ -29,8 +29,8 @@ _TRIALS = 4
 class Sizes(torch_internals.Sizes):
     """Sizes as symbols.
 
-    A question that a function of PyTorch asks about sizes is no condition of the code: the function asks again at run
-    time. A question that a rule asks is a guard, and so is a size that a function fixes to the example's number.
+    If a function of PyTorch asks about a size, no guard is needed, because the function asks again at run time. If a
+    rule asks, or a function fixes a size to the example's number, a guard is recorded.
     """
 
     def on_guard(self, prefix: str, guard: Any) -> None:
@@ -277,7 +277,7 @@ class Recorder(TorchFunctionMode):
         return carried
 
     def _widened(self, dims: Sequence[Any], y: Tensor) -> Sequence[Any]:
-        """Return dims that hold before and after an iteration; those that change become run-time sizes."""
+        """Return dims that are valid before and after an iteration; dims that change become run-time sizes."""
         if len(dims) != y.dim():
             raise Unsupported("a loop whose tensors change their rank between iterations")
         return [m if _is_same(m, n) or _is_own(m) else self.new_size() for m, n in zip(dims, y.shape, strict=True)]

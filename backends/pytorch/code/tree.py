@@ -227,7 +227,7 @@ def _needs(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[set[int]
 
 
 def _ordered(units: Sequence[Unit], symbols: Mapping[Any, Value]) -> list[Unit] | None:
-    """Return units so that each comes after those that it reads, otherwise in their order; None if there is a cycle."""
+    """Sort units so that each follows the units that it reads; otherwise keep their order. Return None for a cycle."""
     if all(place is None for place, _ in units):
         return list(units)
     needs = _needs(units, symbols)

@@ -78,7 +78,7 @@ def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -
 
 
 def _map_to_source(places: Any, n: Any, mode: str) -> Any:
-    """Map indices, of which some are outside `n` elements, to the elements that padding puts there."""
+    """Map indices to elements. An index outside the `n` elements gets the element that padding puts there."""
     if mode == "wrap":
         return torch.remainder(places, n)
     if mode == "edge" or _is_one(n):

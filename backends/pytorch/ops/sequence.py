@@ -90,7 +90,7 @@ def sequence_insert(t, sequence, tensor, position):
 
 
 def _either(condition: Any, a: Any, b: Any) -> Any:
-    """Return one of two tensors of the same rank, whose sizes may differ."""
+    """Return the tensor that a run-time condition selects; both have the same rank, and their sizes may differ."""
 
     def first(a: Any, b: Any) -> Any:
         return (own_tensor(a),)

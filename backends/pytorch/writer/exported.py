@@ -131,7 +131,9 @@ def fed_inputs(model: ir.Model, buffers: Sequence[Buffer]) -> list[ir.Value]:
 
 
 def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return outputs that are no input, parameter or other output, because torch.export identifies those by tensor."""
+    """Return the outputs, with a copy of each that is also an input, a parameter or an earlier output: torch.export
+    identifies tensors by object.
+    """
     seen = {id(x) for x in inputs}
     found = {}
     for name, y in outputs.items():
@@ -245,7 +247,7 @@ def _is_output(node: torch.fx.Node) -> bool:
 def _captured(
     inputs: Sequence[ir.Value], module: torch.nn.Module, sizes: Mapping[str, int]
 ) -> tuple[ExportedProgram, bool]:
-    """Return a capture that treats no size as a special case, including 0 and 1, and False.
+    """Return a capture in which no size is a special case, not even 0 or 1, and False.
 
     If that fails, returns a capture that may treat them specially, and True.
     """

@@ -117,10 +117,10 @@ def settle_small_sizes(
 
     sizes: the example's sizes, by dim. Returns the dims that must not be 1 because of `from_two`.
 
-    The program is compared with `module` where one or several dims are 1, where one is 0, and at some sizes from 2 to 9
-    that break a guard. With more than four dims, not every combination is tried. A guard that such sizes break and
-    large sizes meet is dropped if the program is right for all that were tried. If it is wrong for 0 only, it is
-    replaced by a guard that excludes 0.
+    The program is compared with `module` at three kinds of sizes: one or several dims are 1, one dim is 0, and sizes
+    from 2 to 9 that break a guard. With more than four dims, not every combination is tried. If the program is right at
+    all sizes that were tried, guards that only such sizes break are dropped. If it is wrong for 0 only, a guard that
+    excludes 0 replaces them.
 
     from_two: the program was captured with sizes from 2 on; it gets a guard for each dim that must not be 1, or 0.
     """

@@ -140,7 +140,7 @@ def _is_used_elsewhere(file: LiteFile, tensor: int, makers: Mapping[int, Any], u
 
 
 def _with_own_steps(file: LiteFile, subgraph: int, tensor: int) -> Any:
-    """Return an operator that gives the numbers of a tensor as another tensor, with the same range."""
+    """Return an operator that copies a tensor to another tensor with the same range."""
     tensors = file.model.subgraphs[subgraph].tensors
     made = file.add_like(subgraph, f"{tensors[tensor].name.decode()}_part", tensor)
     tensors[made].quantization = copy(tensors[tensor].quantization)

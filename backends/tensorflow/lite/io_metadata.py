@@ -55,7 +55,7 @@ def _read_labels(path: Path) -> list[str]:
 
 
 def _labelled(model: ir.Model, outputs: Sequence[str], count: int, file: str) -> str:
-    """Return the first output whose last dim has, or may have, as many indices as there are labels."""
+    """Return the first output whose last dim is, or may be, `count`, the number of labels."""
     sizes = [(known_dims(value) or (None,))[-1] for value in model.graph.outputs]
     for name, size in zip(outputs, sizes, strict=True):
         if size == count:

@@ -185,7 +185,7 @@ class _Rewriter:
             self.made |= {int(t) for t in operator.outputs}
 
     def _join_means(self, operator: Any) -> None:
-        """Join the mean of a mean over other axes into one mean over both, which rounds once.
+        """Join two successive means over different axes into one mean over all of these axes, which rounds once.
 
         On real numbers the means are separate, because sums over several axes are less exact (`ops/sums.py`).
         """

@@ -208,7 +208,8 @@ _OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "ConvInteger", "Div", "Loop", "MatM
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:
-    """Take the maximum of each integer that an If branch returns and the least integer; return whether there was one.
+    """Replace each integer result of an If branch by its maximum with the least integer. Return whether any was
+    replaced.
 
     The maximum changes no value. TensorFlow Lite computes shapes before it runs, and its If copies wrong bytes for such
     a result (LiteRT 2.3: garbage, or a crash of the process).
@@ -269,8 +270,8 @@ def _calibration_method(options: Options) -> str:
 
 
 def kept_in_floats(model: ir.Model, wanted: str, *, calibrated: bool) -> list[str]:
-    """Return the scopes of the nodes that should stay in floats, given by name, glob or operator, and of those that
-    always do.
+    """Return the scopes of nodes that stay in floats: those given by name, glob or operator, and those that always
+    stay.
 
     Raises `UsageError` if nothing matches, and if nothing is calibrated.
     """
@@ -301,8 +302,8 @@ _IN_FLOATS = ("NonMaxSuppression",)
 
 
 def calibration_samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:
-    """Yield calibration data, one set of inputs at a time, along a dynamic leading dim or along a dim that the inputs
-    lack.
+    """Yield calibration data, one set of inputs at a time: along a dynamic leading dim, or along an additional first
+    dim of the arrays.
 
     Raises `UsageError` for arrays that do not match the model's inputs.
     """

@@ -228,8 +228,8 @@ def constant_of_shape(t, shape, *, value):
     kind = tf_dtype(ir.DataType.from_numpy(fill.dtype))
     content = tf.constant(fill.reshape(()), kind)
     if t.node.domain == LITE and known is None:
-        # TensorFlow's converter confuses the shape vector of Fill with its shape, in the wrong dtype if the other one
-        # is requested.
+        # TensorFlow's converter confuses the shape vector of Fill with the shape of its result, and gets the dtype
+        # wrong if the other one is requested.
         return tf.broadcast_to(content, shape)
     return tf.fill(shape if known is None else known, content)
 

@@ -103,7 +103,7 @@ def crop_spatial(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
 
 
 def crop_dynamic(x: Any, before: Sequence[Dim], after: Sequence[Dim]) -> Any:
-    """Crop dims by pads that are unknown: those that are negative at run time crop."""
+    """Crop dims by pads that are known at run time only; negative pads crop."""
     start = tf.stack([0, *(tf.maximum(-b, 0) for b in before), 0])
     end = tf.shape(x) - tf.stack([0, *(tf.maximum(-a, 0) for a in after), 0])
     y = tf.strided_slice(x, start, end)

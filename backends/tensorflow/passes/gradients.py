@@ -1,4 +1,6 @@
-"""Gives each Gradient node a body with a copy of what it differentiates; ONNX identifies that by value names only."""
+"""Gives each Gradient node a body with a copy of the nodes that it differentiates. ONNX identifies them by value names
+only.
+"""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _judge_output(
     value: ir.Value,
     declared: tuple[Sequence[Difference], Sequence[Difference]],
 ) -> tuple[Finding, str]:
-    """Return the finding on one output, and how it differs if that is no failure and not declared, else ''.
+    """Return the finding on one output, and a description of the difference, or '' if it is a failure or declared.
 
     declared: differences of the source's runtime, and of the target's.
     """

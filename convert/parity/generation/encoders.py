@@ -89,7 +89,9 @@ def encoder_prompt(inputs: list[Tensor], words: int) -> dict[str, np.ndarray]:
 
 
 def _part(path: Path, report: Report, *, own: bool = False) -> GenerationPart:
-    """Return the names of a part's inputs and outputs in its file: as renamed in its report, if not `own`."""
+    """Return the names of a part's inputs and outputs in its file: the report's own names if `own`, else the new names
+    in the report.
+    """
     renamed = {} if own else report.renamed
     inputs, outputs = renamed.get("inputs", {}), renamed.get("outputs", {})
     return GenerationPart(

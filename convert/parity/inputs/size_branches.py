@@ -18,7 +18,8 @@ _MOST_ELEMENTS = 1 << 21
 
 
 def branch_feeds(model: ir.Model, feeds: Sequence[Feed], seed: int) -> Iterator[Feed]:
-    """Yield a feed for each branch that none of `feeds` takes, at the nearest sizes to the usual ones that take it.
+    """Yield a feed for each branch that none of `feeds` takes. Of the sizes that take it, the nearest to the usual ones
+    are chosen.
 
     The source may reject it. Branches without such sizes, or only with large ones, are skipped.
     """

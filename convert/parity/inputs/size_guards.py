@@ -137,7 +137,8 @@ def fit_sizes(
     """Return `sizes`, changed as little as possible to meet the guards; unchanged if no such sizes are found.
 
     This is a greedy search. It takes the sizes in the first broken guard, replaces them by the nearest sizes that break
-    fewest guards, and repeats. If those break as many, it also takes the sizes in the guards that share one with it.
+    fewest guards, and repeats. If the new sizes break as many guards, it also takes the sizes in guards that share a
+    size with the broken one.
     """
     found = dict(sizes)
     for _ in range(_MOST_ROUNDS):
@@ -187,7 +188,9 @@ def _nearest_of_fewest_broken(
 def sizes_meeting(
     sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int] | None:
-    """Return `sizes` changed to meet the guards, if need be next to a number in one of them; None if none are found."""
+    """Return `sizes` changed to meet the guards; None if none are found. Sizes next to a number in a guard are tried
+    last.
+    """
     for start in (sizes, *_beside_numbers(sizes, guards, bounds)):
         found = fit_sizes(start, guards, bounds)
         if not broken_guards(guards, found):

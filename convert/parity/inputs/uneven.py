@@ -49,7 +49,8 @@ _FEW, _LONGEST, _LONGEST_TABLE = 3, 512, 1024
 
 
 def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = True) -> Feed | None:
-    """Return a feed of many rows, all other dims different and the first past 128; the last rows have large numbers.
+    """Return a feed of many rows, of which the last have large numbers. All other dims differ, and the first exceeds
+    128.
 
     Return None for models that are not small, if nothing would be new, and if the graph quantizes. Among many or
     large numbers, rounding moves some to another quantization step more often than the estimate explains. alike:
@@ -173,7 +174,7 @@ def _rows_taken_by_place(model: ir.Model) -> set[int]:
 
 
 def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True, negative: bool = True) -> list[Feed]:
-    """Return the usual feeds with a negative last row in the third, or all of it if there is one row of floats.
+    """Return the usual feeds, with a negative last row in the third feed (all of it, if it has one row of floats).
 
     Models that are not small have no `uneven_feed` and `offset_feed`. Instead, their second-last row has larger
     numbers, and the row before it has numbers far from zero. large: whether larger numbers can be judged. negative:

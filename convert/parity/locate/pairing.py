@@ -59,8 +59,8 @@ def steps_of(graph: ir.Graph) -> list[TraceStep]:
 def departing_steps(
     trace: Trace, agreed: set[str], expected: Callable[[TraceStep], bool] = lambda step: True
 ) -> Iterable[TraceStep]:
-    """Yield the steps, in order, that have no floating output in `agreed` and none from which an agreed value is
-    computed.
+    """Yield the steps whose floating outputs depart, in order: an output has departed if neither it nor a value
+    computed from it is in `agreed`.
 
     expected: returns whether the other side can have a step's outputs; it cannot if it fused the step into another.
     """

@@ -32,8 +32,9 @@ from convert.runtimes.trace import Summary, Trace, TraceStep
 # Two values are equal if their statistics differ by less than this share of the error at the outputs. Weights that were
 # folded and rounded to float32 move values by up to 1e-7.
 _SHARE, _LEAST, _MOST = 0.03, 2e-7, 1e-5
-# Compared with the source nothing was folded: values agree to float64, or to float32 if the source has no float64. The
-# share is small because operators may shrink an error, and a value that agrees exonerates everything before it.
+# When the graph is compared with the source, nothing was folded. So values agree to float64, or to float32 if the
+# source has no float64. The share is small because operators may shrink an error, and a value that agrees exonerates
+# everything before it.
 _SOURCE_SHARE, _EXACT, _ROUNDED = 1e-3, (3e-9, 1e-6), (2e-6, 1e-3)
 
 

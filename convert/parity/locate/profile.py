@@ -69,9 +69,9 @@ def profile_errors(
 
 
 def relevant_places(places: Mapping[ir.Node, Place]) -> list[Place]:
-    """Return the places; remove the error of a node that is off if a value computed from it is not.
+    """Return the places. If a value computed from a node is right, the error of that node is removed.
 
-    The target does not have the value of such a node, because it was fused with a later one. The value that was found
+    The target lacks the value of such a node, because the node was fused with a later one. The value that was found
     only resembles it.
     """
     found = []

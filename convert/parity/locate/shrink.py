@@ -45,7 +45,9 @@ class Shrinking(Generic[T]):
         return found
 
     def _smaller(self, found: Sequence[T], count: int) -> list[T] | None:
-        """Return one of `count` pieces that fails, or the set without one of them if that fails; None if none does."""
+        """Return a failing subset: one of `count` pieces, or the set without one of them. Return None if none of these
+        fails.
+        """
         bounds = [len(found) * i // count for i in range(count + 1)]
         pieces = [found[a:b] for a, b in pairwise(bounds) if a < b]
         rests = [[item for item in found if item not in piece] for piece in pieces] if count > 2 else []

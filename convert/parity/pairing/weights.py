@@ -80,7 +80,7 @@ def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 
 def _comparable(own: Mapping[str, ir.TensorProtocol], other: Mapping[str, ir.TensorProtocol]) -> dict[str, np.ndarray]:
-    """Return the weights with more than one number, and single numbers that the other side has by the same name."""
+    """Return the weights with more than one number, and single numbers that the other side has under the same name."""
     return {n: np.ravel(_array(t)) for n, t in own.items() if t.size > 1 or (n in other and other[n].size == 1)}
 
 

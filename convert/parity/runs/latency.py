@@ -28,7 +28,7 @@ def measure_latency(
     feed: Feed,
     limits: Limits,
 ) -> Latency | Note:
-    """Return the latency of both artefacts on their arrays, which are those of `feed`, or a note why it is unknown."""
+    """Return the latency of both artefacts on the arrays of `feed`, or a note that says why it is unknown."""
     found = []
     for who, (artefact, arrays, options) in (("source", source), ("target", target)):
         with doing(f"timing the {who}"):

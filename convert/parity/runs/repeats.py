@@ -86,7 +86,7 @@ def transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str
 
 
 def kept_outputs(outputs: dict[str, np.ndarray], pairs: Counterparts | None) -> dict[str, np.ndarray]:
-    """Return the outputs that are compared, or all if the source gives too few, which the judge reports."""
+    """Return the outputs that are compared. If the source returns too few, return all; the judge reports that."""
     if pairs is None or max(pairs.kept, default=-1) >= len(outputs):
         return outputs
     items = list(outputs.items())

@@ -251,7 +251,7 @@ def _write_node(node: ir.Node, problem: LayoutProblem, labels: list[bool], write
 
 
 def _compose_transpose(node: ir.Node, perm: tuple[int, ...], x: bool, y: bool, move: Move) -> None:
-    """Adapt a Transpose by `perm` to an input in the other layout if `x`, and to an output in it if `y`."""
+    """Adapt the permutation `perm` of a Transpose to a moved input (`x`) and a moved output (`y`)."""
     if x or y:
         moved = move(len(perm))
         whole = [inverse_permutation(moved)[a] for a in perm] if x else list(perm)

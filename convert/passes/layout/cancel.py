@@ -55,7 +55,7 @@ def _is_identity(perm: tuple[int, ...]) -> bool:
 
 
 def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir.Value, tuple[int, ...]]:
-    """Return an earlier value of its chain of transposes that `node` should transpose instead, and the permutation.
+    """Return the value that `node` should transpose instead, earlier in its chain of transposes, and the permutation.
 
     The chain is followed upwards to the first value from which the whole permutation is an identity, or has been
     computed already. If there is no such value, the result is the earliest one that leaves no transpose behind: only

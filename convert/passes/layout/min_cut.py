@@ -31,7 +31,7 @@ class Term:
       next to it and can be fused
     - without sensitive operators, the solution that moves fewer variables
 
-    An `negated` term ties two variables (never a fixed label) and is paid if both have the same label.
+    A `negated` term ties two variables (never a fixed label) and is paid if both have the same label.
     """
 
     source: int

@@ -24,7 +24,7 @@ class Side(enum.Enum):
 
     AS_IS = enum.auto()
     MOVED = enum.auto()
-    FREE = enum.auto()  # as is or moved; all free sides of a node have the same one
+    FREE = enum.auto()  # as is or moved; all free sides of a node are alike
     BROADCAST = enum.auto()  # an operand of lower rank; it is aligned to the free sides if these are moved
     ANY = enum.auto()  # any layout: the value is absent, unused, or not affected by the layout
 

@@ -22,7 +22,7 @@ def join_transposes(model: ir.Model) -> bool:
     Returns whether any was swapped.
 
     Transpose-Reshape-Transpose becomes Reshape-Transpose if the Reshape splits dims, Transpose-Reshape if it merges
-    dims. What changes nothing becomes an Identity, which the clean-up drops.
+    dims. A node that changes nothing becomes an Identity, which the clean-up drops.
     """
     names, modified = ModelNames(model.graph), False
     for graph in model.graphs():

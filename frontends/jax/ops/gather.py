@@ -209,7 +209,7 @@ def _column(
     how: Indexing,
     rank: int,
 ) -> ir.Value:
-    """Return the indices along one axis, with one axis for each window axis after those of the batch."""
+    """Return the indices along one axis. Their own axes are those of the batch, then one for each window axis."""
     if axis in how.batching:
         own = how.index_batching[how.batching.index(axis)]
         # The axis of the index vectors is not one of the batch axes.

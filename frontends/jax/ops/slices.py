@@ -43,7 +43,7 @@ def _length(x: ir.Value, g: Graph, axis: int) -> int | None:
 
 
 def _known_start(g: Graph, start: np.ndarray | None, length: Dim, dim: Dim) -> ir.Value | None:
-    """Return a start (int64, one element) that surely leaves room for a slice of this length; None for others."""
+    """Return a start (int64, one element) at which a slice of this length is known to fit, else None."""
     whole_length, size = of_dim(dim), of_dim(length)
     if start is None or size is None or whole_length is None or not isinstance(g, NamedGraph):
         return None
@@ -72,8 +72,8 @@ def dynamic_slice(g, x, *starts, slice_sizes, sizes):
 
 @stablehlo_op("dynamic_update_slice")
 def dynamic_update_slice(g, x, update, *starts, sizes):
-    """Return the parts before the update, the update, and the part after it, joined along one axis, and within that
-    along the next.
+    """Join the part before the update, the update, and the part after it along one axis. The middle part is made in the
+    same way along the next axis.
     """
     axes = [a for a in range(len(starts)) if g.shape(x)[a] != g.shape(update)[a] or g.shape(x)[a] is None]
     found = _updated(g, x, update, starts, axes, sizes[2:])
@@ -139,7 +139,7 @@ def _pad_node(g: Graph, x: ir.Value, value: ir.Value, pads: ir.Value) -> ir.Valu
 
 
 def _spread(g: Graph, x: ir.Value, value: ir.Value, axis: int, count: int) -> ir.Value:
-    """Insert `count` elements between neighbours along an axis, by a new axis that is then flattened into it."""
+    """Insert `count` elements between neighbours along an axis: pad a new axis, and flatten it into the old one."""
     dims = g.shape(x)
     length = dims[axis]
     apart = g.Unsqueeze(x, [axis + 1])

@@ -81,7 +81,7 @@ def multi_head_attention(
     mask_filter_value: float = -10000.0, scale: float = 0.0, unidirectional: int = 0,
 ) -> Results:  # fmt: skip
     """Attention of projected tensors [batch, length, hidden]. Keys and values may be [batch, heads, length, size]; past
-    ones are.
+    keys and values always are.
 
     Tensors packed into one are refused, because ONNX Runtime has no CPU kernel for them.
     """
@@ -176,7 +176,7 @@ def rotary_embedding(
     g: Graph, x: ir.Value, position_ids: ir.Value, cosines: ir.Value, sines: ir.Value, *, interleaved: int = 0,
     num_heads: int = 0, rotary_embedding_dim: int = 0, is_packed_batching: int = 0, scale: float = 1.0,
 ) -> ir.Value:  # fmt: skip
-    """RotaryEmbedding. position_ids: one per position [batch, length], or that of the first one [1]."""
+    """RotaryEmbedding. position_ids: a number per position [batch, length], or that of the first position [1]."""
     if is_packed_batching or scale != 1:
         raise Unsupported("is_packed_batching, or a scale")
     rank = g.rank(x)

@@ -76,7 +76,7 @@ def vector(g: Graph, numbers: Size | int | ir.Value) -> ir.Value:
 def reshape(g: Graph, x: ir.Value, shape: Size) -> ir.Value:
     """Return `x` with a new shape of ints (one may be -1) and run-time ints, as static as ONNX allows.
 
-    A dim that `x` has at the same position becomes 0 (keep), a single other unknown one -1.
+    A dim that `x` has at the same position becomes 0 (keep). If one other dim is unknown, it becomes -1.
     """
     dims: list[int | ir.Value] = list(shape)
     before = g.shape(x) if x.shape is not None else ()

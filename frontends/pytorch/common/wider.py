@@ -20,8 +20,8 @@ _TORCH_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 def widen_graph(module: Any, model: ir.Model, options: Options, report: Report) -> None:
     """Convert weights and computation of a module's graph from `options.widen` to float32, in place, with a note.
 
-    This applies only if the module's own weights or inputs have such a dtype; what a float32 module computes in it, as
-    under autocast, is kept. Weights are widened when they are written.
+    This applies only if the module's own weights or inputs have such a dtype; a float32 module that computes in half
+    precision by itself, as under autocast, still does so. Weights are widened when they are written.
     """
     wanted = {_DTYPES[name]: ir.DataType.FLOAT for name in options.widen}
     own = narrow_dtypes(module, options)

@@ -1,6 +1,6 @@
 """Decisions on sizes that forward makes in Python; finds those for which a capture is wrong at other sizes.
 
-It does not see a comparison of sizes that an operator already found equal.
+It misses comparisons of two sizes that an operator has already found equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ..torch_internals.symbols import ShapeEnv, ValueRanges, decided_by_ranges, 
 
 _HERE = __file__
 _OWN = f"{Path(__file__).parent}/"
-# Files between an `if` and the code that decides it; any other frame of PyTorch is a decision of its own.
+# Frames of these files only pass an `if` on to the code that decides it. Any other frame of PyTorch decides something
+# of its own.
 _BETWEEN = (
     *(f"{TORCH}{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py")),
     *(f"{_OWN}patches/{name}.py" for name in ("copies", "checks", "size_texts")),
@@ -188,7 +189,7 @@ def _is_of_pytorch(frame: FrameType) -> bool:
 
 
 def short_lengths(branch: Branch) -> set[int]:
-    """Return which of the lengths 0 and 1 change the decision, for one size or for all sizes in it."""
+    """Return which of the lengths 0 and 1 change the decision, if one size or all of its sizes have that length."""
     symbols = sorted(branch.condition.free_symbols, key=str)
     found = set()
     for length in (0, 1):

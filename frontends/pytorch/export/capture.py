@@ -164,7 +164,7 @@ def _capture_for_most_sizes(module: nn.Module, call: Call, report: Report, messa
 def _capture_once_or_longer(module: nn.Module, call: Call, report: Report, messages: list[str]) -> Capture:
     """Capture, with a longer example if a short one represents few lengths: x.chunk(2) of 2 rows gives single rows.
 
-    The second capture is used if it holds for more lengths, or for as many others.
+    The second capture is used if it constrains fewer dims, or fixes fewer computed sizes.
     """
     longer = lengthened_call(call)
     if longer is None:

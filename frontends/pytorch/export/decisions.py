@@ -79,7 +79,9 @@ def _answer(made: Decisions, node: Any, line: str) -> bool:
 
 
 def decision_of(node: torch.fx.Node) -> int | None:
-    """Return which decision a node of a captured program marks, else None; its first argument tells how it goes."""
+    """Return the number of the decision that a node of a captured program marks, else None. The node's first argument
+    is the answer.
+    """
     target = node.target
     if not isinstance(target, OpOverload) or "assert_async" not in schema_of(target).name:
         return None

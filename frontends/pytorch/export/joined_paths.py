@@ -63,7 +63,7 @@ def decisions_of(model: ir.Model) -> dict[int, ir.Node]:
 
 
 def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
-    """Change `model`, which took the decision as true, to do what `other` does if it is false."""
+    """Extend `model`, captured with the decision true, by what `other` does if the decision is false."""
     if io_types_of(model) != io_types_of(other) or model.metadata_props != other.metadata_props:
         raise Unsupported("the two ways have other inputs or outputs, or hold for other sizes")
     decided = decisions_of(model)[place]
@@ -259,7 +259,7 @@ def equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
 
 
 def join_equal_nodes(model: ir.Model) -> None:
-    """Merge nodes that compute the same, so that any of them in the other capture has an equal in this one."""
+    """Merge nodes that compute the same, so that each node of the other capture finds its equal in this one."""
     given = set(model.graph.outputs)
     weights: dict[tuple[Any, ...], ir.Value] = {}
     for value in model.graph.initializers.values():

@@ -102,7 +102,8 @@ class _SizeWays:
             example, dynamic_dim = base.call[label], base.call[label].dynamic_dims[place]
             self.sizes[name] = example.tensor.shape[place]
             self.bounds[name] = [dynamic_dim.low or 1, dynamic_dim.high]
-        # Requirements of operators are no decisions: the converted model's operators have the same ones.
+        # Requirements of operators need no branch, because the operators of the converted model have the same
+        # requirements.
         self.given = frozenset() if ties_inputs(base.branches) else frozenset(self._facts(base))
         self.ways = self.tries = 1
 

@@ -160,7 +160,7 @@ class SizeConditions:
                 self.checked.append(env[node])
 
     def check_output(self, g: Graph, value: ir.Value) -> ir.Value:
-        """Return `value` so that it fails too if it depends on no input that does."""
+        """Return `value`, with a check of the sizes if it does not depend on a checked value."""
         if self.fits is None or _depends(value, {id(v) for v in self.checked}):
             return value
         return check_sizes(g, value, self.fits, self.texts, self.way.only_there)

@@ -313,7 +313,7 @@ def _folder_hint(source: Source) -> str:
 
 
 def _without_call(place: str, call: str) -> str:
-    """Return the hint for `net.py:Net(num_classes=9)`: the same as options."""
+    """Return the hint for a call such as `net.py:Net(num_classes=9)`: the options that say the same."""
     name = call.partition("(")[0]
     try:
         tree = ast.parse(call, mode="eval").body

@@ -305,7 +305,7 @@ def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, new: torch.Tensor
 
 
 def _output_name(name: str) -> str:
-    """Return the name of an output; those without a name, a single tensor or those of a tuple, are named as for other
+    """Return the name of an output. A single tensor and the items of a tuple have none, and are named as for other
     modules.
     """
     if not name or name.partition(".")[0].isdecimal():

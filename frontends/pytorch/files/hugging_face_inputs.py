@@ -251,8 +251,8 @@ def _image_spec(config: Any) -> InputSpec:
 
 
 def _first_in_parts(config: Any, key: str, usual: Any) -> Any:
-    """Return the value of `key` in a configuration, else in one of its parts, as `backbone_config`; `usual` if none has
-    it.
+    """Return the value of `key` in a configuration, else in one of its parts, such as `backbone_config`; `usual` if
+    none has it.
     """
     waiting = [config]
     while waiting:

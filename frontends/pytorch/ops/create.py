@@ -207,7 +207,7 @@ def logspace(g, start, end, steps, base=10.0, *, dtype=None):
 
 
 def _spaced_tensor(make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype) -> ir.TensorProtocol:
-    """Return the numbers that PyTorch creates in `dtype`; the float64 run uses those that it creates in float64."""
+    """Return a constant of `dtype` with the numbers that PyTorch creates in it, and in float64 for the float64 run."""
     if not dtype.is_floating_point:
         return ir.Tensor(make(dtype).numpy())
     content = make(dtype).double().numpy()

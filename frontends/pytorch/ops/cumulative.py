@@ -75,7 +75,7 @@ def _is_shorter(g: Graph, shift: ir.Value, length: ir.Value) -> ir.Value:
 
 
 def _scan_step(g: Graph, values: list[ir.Value], axis: int, shift: int, rest: int, combine: Combine) -> list[ir.Value]:
-    """Combine each element with the one `shift` positions before it; `rest` elements have one."""
+    """Combine each element with the element `shift` positions before it; the last `rest` elements have one."""
     before = [g.Slice(v, [0], [rest], [axis]) for v in values]
     after = [g.Slice(v, [shift], [END], [axis]) for v in values]
     heads = [g.Slice(v, [0], [shift], [axis]) for v in values]

@@ -60,7 +60,7 @@ def _convolution(dims: int, relu: bool = False, transposed: bool = False) -> Any
 
 
 def _legacy_convolution(dims: int, relu: bool) -> Any:
-    """Return the rule of the overload that repeats what the packed object has."""
+    """Return the rule of the older overload, whose other arguments repeat the content of the packed object."""
     rule = _convolution(dims, relu)
 
     def old(

@@ -139,7 +139,7 @@ class _Recorder(TorchDispatchMode):
         self.state = _State()
 
     def add(self, tensor: torch.Tensor) -> int:
-        """Return the number of a tensor, which is kept so that no other tensor gets its id."""
+        """Return the number of a tensor. The tensor is kept alive, so that no other tensor gets its id."""
         number = self.state.numbers.setdefault(id(tensor), len(self.state.kept))
         if number == len(self.state.kept):
             self.state.kept.append(tensor)

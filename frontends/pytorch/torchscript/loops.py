@@ -187,7 +187,7 @@ def _value_at(walk: Walk, loop: Loop, path: Path, value: ir.Value, *last: Any) -
 
 
 def _begin_step(walk: Walk, loop: Loop, given: dict[Path, Any]) -> None:
-    """Give the objects to which the steps write the state that they have when a step begins."""
+    """Set the objects that the steps write to into their state at the beginning of a step."""
     for tensor in loop.invalidated:
         mark_stale(walk.memory, tensor, str(loop.at))
     for i, thing in enumerate(loop.written, loop.count):

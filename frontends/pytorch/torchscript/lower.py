@@ -87,7 +87,7 @@ def lower(
     for name in unused:
         del model.graph.initializers[name]
     parameters = dict(module.named_parameters(remove_duplicate=False)) if isinstance(module, torch.nn.Module) else {}
-    if parameters:  # a frozen module has no attributes, and does not show which constants they were
+    if parameters:  # not of a frozen module: its parameters have become constants
         mark_non_trainable(model, parameters)
     return model
 

@@ -88,7 +88,7 @@ def _share_memory(a: torch.Tensor, b: Any) -> bool:
 
 
 def _is_parameter(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a parameter; a result that a call with gradients left in an attribute is none."""
+    """Return whether a tensor is a parameter; the result of a call with gradients, kept in an attribute, is none."""
     return tensor.requires_grad and tensor.is_leaf
 
 

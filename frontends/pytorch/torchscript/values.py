@@ -277,7 +277,7 @@ class Memory:
 
 
 def _others(thing: Container) -> list[Any]:
-    """Return all that may be the same as `thing`: what it may be, and all that may be one of those or `thing`."""
+    """Return all containers that may be the same object as `thing`, by following `may_be` and then `stands`."""
     found: list[Any] = [thing]
     for one in found:
         found += [other for other in one.may_be if other not in found]

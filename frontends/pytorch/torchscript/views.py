@@ -114,7 +114,7 @@ def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, 
 
 
 def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Callable[[Graph, Any, Any], Any] | None:
-    """Return the same for the piece at `place` of those into which the operator `name` splits a tensor."""
+    """Return what `scatter_of` returns, for the piece at `place` if the operator `name` splits a tensor into pieces."""
     if name == "unbind":
         schema = schema_of(torch.ops.aten.select_scatter.default)
         return lambda g, base, content: call(schema, [base, content, args[0], place])

@@ -50,7 +50,7 @@ def _trace_sum(g: Graph, maker: ir.Node, value: ir.Value, index: tuple[int, ...]
 
 
 def _source_element(g: Graph, maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
-    """Return the value and index from which an operator that only moves elements takes this one, else None."""
+    """Return the value and the index that this element was moved from, or None if the operator does more than move."""
     x = maker.inputs[0]
     assert x is not None
     axes = g.static(maker.inputs[1]) if len(maker.inputs) > 1 else None

@@ -77,7 +77,7 @@ class FunctionBody:
         return self._topological_order([], controls=False)
 
     def ordered(self, effects: Sequence[str]) -> list[Node]:
-        """Return `live`, the nodes `effects` and what these need, after all that they read or wait for."""
+        """Return `live`, `effects` and the nodes that these need, each after the nodes that it reads or waits for."""
         needed = {n.name for n in self._reach([*(r.node for r in self.results), *effects])}
         return [n for n in self._topological_order(effects, controls=True) if n.name in needed]
 

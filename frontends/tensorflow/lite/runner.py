@@ -145,8 +145,7 @@ def _run_tensorflow(
 def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray] | None:
     """Return one run by the signature runner, or None if it cannot be used.
 
-    That is the case without a signature, for tensors that are variables, which it does not take, and for outputs
-    without elements, which it does not return.
+    It needs a signature. It does not take tensors that are variables, and does not return outputs without elements.
     """
     try:
         interpreter, variables = _interpreter(source, [feed], options)

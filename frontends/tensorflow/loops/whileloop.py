@@ -346,7 +346,7 @@ def _list_from_sequence(
 
 
 def _after_zeros(g: Graph, sequence: ir.Value) -> ir.Value:
-    """Return `sequence` after an element of zeros, which is the content of a list that no iteration wrote to."""
+    """Return `sequence` with an element of zeros before it: the content of a list before the first iteration."""
     dims = g.shape(sequence)[1:]
     sizes = sizes_tensor(g, [1, *dims])
     if sizes is None:

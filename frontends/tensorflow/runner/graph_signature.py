@@ -140,7 +140,7 @@ def signature_tensor_names(
 
 
 def defaulted_inputs(graph: Any, signature: Container[str], named: Iterable[str | None]) -> dict[str, str]:
-    """Return tensors by name of the placeholders with a default in `named`, in addition to a signature's inputs."""
+    """Return the placeholders with a default that the user `named` and the signature lacks: name to tensor name."""
     nodes = {n.name for n in graph.node if n.op == DEFAULTED}
     names = [n.removesuffix(":0") for n in named if n]
     return {n: f"{n}:0" for n in names if n in nodes and n not in signature and f"{n}:0" not in signature}

@@ -212,8 +212,8 @@ def _error_summary(error: Exception) -> str:
 def check_config(config: Any, label: str) -> None:
     """Raise one `UnsafeInput` that lists every class in a model's configuration that is not one of Keras's own.
 
-    Raises `BadInput` if all of these are operations, such as the mask of an Embedding, in HDF5, which lacks their
-    module: Keras no longer finds them.
+    Raises `BadInput` if the file is HDF5 and all of these are operations, such as the mask of an Embedding: HDF5 does
+    not store their module, so Keras no longer finds them.
     """
     refused = [(entry, reason) for entry in _class_entries(config) if (reason := _refusal_reason(entry))]
     found = sorted({reason for _, reason in refused})

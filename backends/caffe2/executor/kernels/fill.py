@@ -43,7 +43,7 @@ def constant_fill(
     run: ExecutorRun, x: Array = None, *, value: float = 0.0, dtype: int = 0, shape: Sequence[int] = (),
     extra_shape: Sequence[int] = (), input_as_shape: int = 0,
 ) -> Array:  # fmt: skip
-    """Fill a shape: the one given as an argument, that of the input, or the one that the input holds as numbers."""
+    """Fill a shape: an argument, the shape of the input, or the numbers in the input."""
     number = dtype or (10 if isinstance(value, int) else 1)
     if number not in DTYPES or DTYPES[number].name in ("FLOAT16", "INT8", "UINT16"):
         raise Unsupported(f"the Caffe2 dtype {number}")

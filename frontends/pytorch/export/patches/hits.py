@@ -86,7 +86,7 @@ def _has_places(mask: Tensor) -> bool:
 
 
 def loops_over_hits(module: nn.Module, call: Call) -> bool | None:
-    """Return whether forward loops over hits and positions without one change nothing; None if it has no such loop.
+    """Return whether positions without a hit change nothing in loops over hits; None if forward has no such loop.
 
     Both ways run with the example, and with inputs that repeat one row, which use few experts, until each position of
     each loop has been without a hit. All outputs must be equal, with NaN at the same positions.

@@ -154,7 +154,7 @@ class _FloatingOfData(_Floating):
 
 
 class _TypeOfPython(_OfPython):
-    """Python's type, which returns that of the number that a size stands for."""
+    """Python's `type`, which for a size returns the type of the number that it represents."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return type(_number_for(args[0])) if len(args) == 1 else type(*args, **kwargs)

@@ -288,7 +288,7 @@ def embedding_bag(
 
 
 def _renormed(weight: Tensor, most: float, order: float) -> Tensor:
-    """Return rows as `embedding_renorm_` leaves those that are read: longer ones are scaled to nearly `most`."""
+    """Return the rows as `embedding_renorm_` scales them: rows longer than `most` get nearly that length."""
     length = weight.norm(order, dim=1, keepdim=True)
     return torch.where(length > most, weight * (most / (length + 1e-7)), weight)
 
