@@ -117,7 +117,7 @@ def list_weights(source: Source, options: Options, report: Report) -> list[Tenso
 def list_nodes(source: Source, options: Options, report: Report, pattern: str) -> list[Node]:
     """Return the nodes that match a pattern: a part of a node's or tensor's name, a glob, or the name of an operator.
 
-    They are the file's own nodes if the frontend lists those, for which the file need only be well-formed; otherwise
+    They are the file's own nodes if the frontend lists them; then the file need only be well-formed. Otherwise they are
     the nodes of the shared graph. Raises `UsageError` if none matches.
     """
     listing = getattr(plugin.frontend_for(source), "list_nodes", lambda source, options: None)

@@ -22,7 +22,7 @@ _evaluate = Evaluator(OPSET)
 
 
 def constant_outputs(node: ir.Node, inputs: Sequence[Blob | None]) -> list[ir.TensorProtocol] | None:
-    """Return the outputs of a node with small constant inputs, by ONNX's reference; None if that is not possible."""
+    """Return the outputs of a node with small constant inputs, by ONNX's reference; None if impossible."""
     given = [x for x in inputs if x is not None]
     if node.domain or node.op_type in _KEPT or node.op_type.startswith("Random") or not given:
         return None

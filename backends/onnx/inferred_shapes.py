@@ -91,7 +91,7 @@ def _pad_for_last_window(node: ir.Node) -> bool:
 
 
 def _resize_to_sizes(node: ir.Node) -> bool:
-    """Use sizes for axes of which inference has another length. A second Resize scales the other axes.
+    """Use sizes for axes whose length inference gets wrong. A second Resize scales the other axes.
 
     A node in a dtype that would be rounded twice is not changed.
     """

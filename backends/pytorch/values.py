@@ -27,7 +27,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Integers of which some are symbols: an array of objects, and their dtype in the graph."""
+    """Integers, some of them symbols: an array of objects, and their dtype in the graph."""
 
     array: np.ndarray
     dtype: np.dtype

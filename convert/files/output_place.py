@@ -47,7 +47,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
-    """Raise `UsageError` for anything that --force would destroy and that is no model in one of `forms`.
+    """Raise `UsageError` if --force would destroy anything but a model in one of `forms`.
 
     A file may be replaced if it is empty, or if its content is of a kind that a format has. A folder may be replaced if
     its content is of one format's kind, all its files belong to that format, and no required one is missing. For a kind

@@ -125,7 +125,7 @@ class _Machine:
         """Record that a loader will hash these keys; a tuple costs as many steps as it contains objects, each time.
 
         Consider a tuple that holds another tuple twice, which holds a third one twice, and so on: hashing it takes
-        years. Python recurses into tuples without checking its stack. Raises `BadInput` if that exceeds the limits.
+        years. Python recurses into tuples without checking its stack. Raises `BadInput` if the steps exceed the limits.
         """
         if max((key.depth for key in keys if isinstance(key, PickledObject)), default=0) > limits.PICKLE_KEY_DEPTH:
             most = f"{limits.PICKLE_KEY_DEPTH:,}"
@@ -370,7 +370,7 @@ def refuse_unfolding(top: Any) -> None:
     """Raise `BadInput` for containers or layers that hold each other so often that walking them never ends.
 
     PyTorch walks the attributes of a module, and other code walks arguments and keys, without remembering visited
-    objects: thirty nested tuples, of which each holds the next one twice, have a billion leaves.
+    objects: thirty nested tuples that each hold the next one twice have a billion leaves.
     """
     objects = _objects_below(top)
     states = [item.state for item in objects]

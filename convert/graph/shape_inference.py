@@ -20,9 +20,9 @@ def infer_facts(model: ir.Model) -> None:
     """Set dtype and shape of every value of `model`, including subgraphs, as far as ONNX's inference finds them.
 
     Shapes are inferred from scratch, because the `value_info` in a file may be stale. Where inference finds nothing,
-    the earlier facts stay. Graph inputs and outputs keep every dim that they declare. Dims for which inference invents
-    a name become unknown. Shapes that inference gets wrong (see `correct_inference`) are corrected, and inference is
-    repeated with them.
+    the earlier facts stay. Graph inputs and outputs keep every dim that they declare. A dim becomes unknown if
+    inference invents a name for it. Shapes that inference gets wrong (see `correct_inference`) are corrected, and
+    inference is repeated with them.
     """
     proto = weightless_proto(model, value_info=False)
     proto.opset_import.add(domain=_CORRECTED, version=1)

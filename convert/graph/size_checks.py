@@ -53,8 +53,8 @@ def check_sizes(
 ) -> ir.Value:
     """Return `x` through a node that fails at run time if `fits`, a boolean of shape [1], is false.
 
-    The node is a Split in two, of which the second part is empty. No pass and no runtime removes it, because the sizes
-    of the parts are known at run time only. `noted` maps a condition to its form for the whole model, for a check in a
+    The node is a Split in two parts, the second of them empty. No pass and no runtime removes it, because the sizes of
+    the parts are known at run time only. `noted` maps a condition to its form for the whole model, for a check in a
     branch of an If.
     """
     shape, dtype = g.shape(x), g.dtype(x)

@@ -31,8 +31,8 @@ _AT_ONCE = 4
 def split_broadcasts(model: ir.Model, *, equal: bool = False) -> bool:
     """Expand operands along their first dims where TensorFlow's kernel has too few groups; return whether any were.
 
-    Dims with the same name are equal. Dims that may be equal, or of which one may be 1, count as a separate group; with
-    `equal`, they are assumed to be equal.
+    Dims with the same name are equal. Two dims count as a separate group if they may be equal, or if one of them may be
+    1; with `equal`, they are assumed to be equal.
     """
     found = [node for node in model.graph.all_nodes() if node.domain == "" and _excess(node, equal)]
     if not found:

@@ -27,7 +27,7 @@ _END = np.array([np.iinfo(np.int64).max], np.int64)
 
 @dataclass(frozen=True)
 class _Pair:
-    """Real and imaginary part; the latter is None if it is zero."""
+    """The real and the imaginary part, which is None for zero."""
 
     real: ir.Value
     imag: ir.Value | None

@@ -86,7 +86,7 @@ _STYLE = """
 
 
 def draw_graph(graph: ir.Graph) -> str:
-    """Return the section of a page that draws `graph`, or says what is missing for that."""
+    """Return the section of a page that draws `graph`, or says what is missing for a drawing."""
     files = _package_files()
     if files is None:
         return section("Graph", soft(f"Netron draws it here where it is installed: {install_command('netron')}"))

@@ -48,7 +48,7 @@ _DEPTH = 8
 
 
 def match(expression: Operand, value: ir.Value | None, bound: Bindings, inserted: Axes = ()) -> Iterator[Bindings]:
-    """Yield the bindings that extend `bound` with which `expression` computes `value`.
+    """Yield extensions of the bindings `bound` with which `expression` computes `value`.
 
     `inserted` are the axes of size 1 that the graph inserts into `value` afterwards.
     """
@@ -273,7 +273,7 @@ def _match_parts(e: Sum | Product, value: ir.Value, bound: Bindings, inserted: A
 
 
 def _assign(wanted: Sequence[tuple[int, Expression]], leaves: tuple[Leaf, ...], bound: Bindings) -> Iterator[Bindings]:
-    """Match each part of a pattern with another leaf, and all leaves."""
+    """Match the parts of a pattern with the leaves, one leaf for each part, so that no leaf is left."""
     if not wanted:
         if not leaves:
             yield bound

@@ -371,7 +371,7 @@ def _read_places(top: str) -> Iterator[str]:
 
 
 def _close_signals() -> None:
-    """Restrict signals to its own programs by Landlock (kernel 6.12+). Raises `OSError` if that fails."""
+    """Restrict signals to its own programs by Landlock (kernel 6.12+). Raises `OSError` if this fails."""
     from landlock import landlock_abi_version
     from landlock.plumbing import PathBeneathAttr, get_add_rule
 

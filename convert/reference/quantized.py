@@ -65,7 +65,7 @@ class NarrowedOutputs:
     """Outputs by name for each feed: `exact` from the graph, `rounded` from the graph with its numbers narrowed.
 
     `stored`, from the graph with an artefact's own weights, is the reference for `rounded` if these weights could be
-    matched. `exact` differs from the graph where 8-bit kernels prescribe a range (LogSoftmax), outside of which values
+    matched. `exact` differs from the graph where 8-bit kernels prescribe a range (LogSoftmax), and values outside it
     saturate.
     """
 

@@ -58,7 +58,7 @@ class Size:
     __radd__, __rmul__ = __add__, __mul__
 
     def least(self) -> int | None:
-        """Return the smallest value if every name is 1 or more; None if that is unknown."""
+        """Return the smallest value if every name is 1 or more; None if unknown."""
         if any("(" in name or "<" in name for factors, _ in self.terms for name in factors):
             return None
         if any(count < 0 for factors, count in self.terms if factors):

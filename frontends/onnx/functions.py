@@ -83,7 +83,7 @@ def _copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _fill_defaults(nodes: Iterable[onnx.NodeProto], bodies: Mapping[_Key, onnx.FunctionProto]) -> None:
-    """Add to each call, in place, the attributes that it leaves out and for which the function has a default."""
+    """Add the function's defaults to each call that leaves attributes out, in place."""
     for node in all_nodes(nodes):
         body = bodies.get((node.domain, node.op_type, node.overload))
         if body is not None:

@@ -164,8 +164,8 @@ def _read_loops_over_hits(
 def _read_with_fixed_counts(
     thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
-    """Return the graph in which torch.bincount counts only up to its minlength, or in which numbers are known at run
-    time only.
+    """Return the graph with torch.bincount limited to numbers below its minlength. If that fails, return a graph with
+    symbolic numbers.
     """
     before = list(report.notes)
     with fixed_counts() as met:
@@ -194,7 +194,7 @@ def _read_with_fixed_counts(
 def _read_with_symbolic_numbers(
     thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
-    """Return the graph in which `int(x.max())` and similar numbers are known at run time only; if that fails, raise
+    """Return the graph in which `int(x.max())` and similar numbers are known at run time only; if this fails, raise
     `error`.
     """
     before = list(report.notes)
@@ -281,7 +281,7 @@ def _read_script(thing: Any, options: Options, report: Report, path: Path | None
 def _read_compiled(
     module: torch.nn.Module, options: Options, report: Report, error: ConvertError, why: str
 ) -> ir.Model:
-    """Return the graph of the module as TorchScript, whose loops stay loops; if that fails, raise `error`.
+    """Return the graph of the module as TorchScript, whose loops stay loops; if this fails, raise `error`.
 
     torch.export does not accept the number of rows of packed sequences as a size, and unrolls a loop over a length.
     """

@@ -59,7 +59,7 @@ def _same_pads(net: Net, x: Blob, made: Window, i: int, auto_pad: str) -> tuple[
 
 
 def ceil_pads(net: Net, x: Blob, made: Window) -> list[int]:
-    """Return pads for which rounding down gives as many windows as `ceil_mode` does.
+    """Return pads with which rounding down gives the number of windows of `ceil_mode`.
 
     If the size is unknown, stride − 1 more elements at the end have the same effect, unless a window could start in the
     padding.

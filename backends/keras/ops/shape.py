@@ -59,7 +59,7 @@ def _to_computed_shape(k: Emitter, x: KerasTensor, shape: KerasTensor, allowzero
 
 
 def _by_places(k: Emitter, x: KerasTensor, sizes: Sequence[int | KerasTensor | None]) -> KerasTensor:
-    """Return `x` reshaped to a shape with several run-time dims, of which Keras can infer only one; None is inferred.
+    """Return `x` reshaped to a shape with several run-time dims, although Keras can infer only one. None is inferred.
 
     The rows of the known last dims are gathered at indices i, or i · n + j, or (i · n + j) · m + k.
     """

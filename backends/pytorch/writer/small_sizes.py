@@ -1,4 +1,4 @@
-"""Determines by running it for which small sizes a captured program is right, and adjusts its guards accordingly.
+"""Runs a captured program at small sizes to learn where it is right, and adjusts its guards accordingly.
 
 PyTorch assumes that no size of the example is 0 or 1. If it asks, for example for the layout of a broadcast, the answer
 becomes a guard such as `x.size()[0] != 1`, even if no result depends on it. If it captures with sizes from 2 on,

@@ -53,7 +53,7 @@ def set_io_dtypes(data: bytes, dtype: str) -> bytes:
 
 
 def _set_input(file: LiteFile, number: int, graph: Any, tensor: int, dtype: str) -> bool:
-    """Make an input an integer tensor, in place; return False if that is not possible."""
+    """Make an input an integer tensor, in place; return False if impossible."""
     if graph.tensors[tensor].type != schema.TensorType.FLOAT32:
         return True
     readers = [o for o in graph.operators if tensor in map(int, o.inputs)]

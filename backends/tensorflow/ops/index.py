@@ -9,7 +9,7 @@ import tensorflow as tf
 from ..emit import Dim, Emitter, Value
 from ..rules import LITE, onnx_op
 
-# TensorFlow counts slices in int32 if it gets Python numbers; no dim is larger than that.
+# TensorFlow counts slices in int32 if it gets Python numbers; no dim is larger.
 _FAR = 2**31 - 1
 
 

@@ -150,8 +150,8 @@ class NoisyRuns:
             return Explained(undecided="rounding decides which are picked" if wrong.any() else "")
         count = int(np.count_nonzero(wrong))
         if self.steps and count <= _UNSEEN * np.count_nonzero(differs):
-            # If many elements are between two steps, some of them flip in none of these few runs. They may differ by as
-            # many steps as the others do.
+            # If many elements are between two steps, some of them flip in none of these few runs. These may differ by
+            # the same number of steps as the others.
             moved, off = (np.abs(a.astype(np.int64) - b).max() for a, b in ((draws, self.exact), (got, reference)))
             count = 0 if off <= moved else count
         return Explained(f"{count} of {got.size} elements differ where rounding decides nothing" if count else "")
@@ -186,8 +186,8 @@ def _explain_numbers(
     most = most * (1 + _LATTICE) if in_steps else most
     beyond = np.abs(errors) > most
     if in_steps and beyond.sum() <= _UNSEEN * np.count_nonzero(np.abs(errors) > rms(errors) / _STEP):
-        # If many elements are between two steps, some of them flip in none of these few runs. They may differ by as
-        # many steps as the others do.
+        # If many elements are between two steps, some of them flip in none of these few runs. These may differ by the
+        # same number of steps as the others.
         beyond = beyond & (np.abs(errors) > np.abs(moves).max() * (1 + _LATTICE))
     if beyond.any():
         worst = int(np.argmax(np.where(beyond, np.abs(errors), 0.0)))

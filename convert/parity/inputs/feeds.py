@@ -208,7 +208,7 @@ def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def possible_sizes(model: ir.Model, wanted: Mapping[str, int]) -> dict[str, int] | None:
-    """Return sizes of all dynamic dims, of which the free ones are as near to `wanted` as bounds and guards allow.
+    """Return sizes of all dynamic dims; those of free dims are as near to `wanted` as bounds and guards allow.
 
     The smallest size without a known bound is 1. The result is None if no sizes meet the guards.
     """

@@ -193,7 +193,8 @@ def _variants(graph: ir.Model, found: Mapping[str, int]) -> Iterator[Sizes]:
 
 
 def _spread_choice(first: Sizes, taken: Sequence[Sizes], count: int, inner: Sequence[str] = ()) -> list[Sizes]:
-    """Return `first` and up to `count` - 1 sets that change dims which the others do not, most dims first.
+    """Return `first` and up to `count` - 1 other sets, each of which changes other dims; sets with most changes come
+    first.
 
     If the `inner` dims are equal within each of these sets, a set in which they differ is added.
     """

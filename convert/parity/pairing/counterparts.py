@@ -32,9 +32,9 @@ NONE = Names()
 class Counterparts:
     """The right side's name of each input and output of the left side.
 
-    order: the names of the right's outputs, in its order. kept: indices of the left's outputs that are compared.
-    dtypes: the right's dtype for each of the left's inputs that has another one there. notes: pairs that are not
-    obvious.
+    order: the names of the outputs on the right, in their order there. kept: indices of the outputs on the left that
+    are compared. dtypes: the dtype on the right, for each input on the left with another dtype there. notes: pairs that
+    are not obvious.
     """
 
     inputs: Mapping[str, str]
@@ -45,15 +45,17 @@ class Counterparts:
     notes: Sequence[Note] = ()
 
     def feed(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return inputs of the left with the names and dtypes of the right."""
+        """Return inputs of the left side with the names and dtypes of the right side."""
         return {self.inputs[n]: a.astype(self.dtypes.get(n, a.dtype)) for n, a in arrays.items()}
 
     def common_feed(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return inputs of the left, rounded to numbers that the right's dtypes represent as well."""
+        """Return inputs of the left side, rounded to numbers that the dtypes of the right side represent as well."""
         return {n: a.astype(self.dtypes.get(n, a.dtype)).astype(a.dtype) for n, a in arrays.items()}
 
     def name_outputs(self, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return outputs of the right by the left's names. Raises `UsageError` if their number is wrong."""
+        """Return outputs of the right side under the names of the left side. Raises `UsageError` if their number is
+        wrong.
+        """
         if len(found) != len(self.order):
             raise UsageError(f"it has {len(self.order)} outputs, {', '.join(self.order)}, and gave {len(found)}")
         arrays = found if set(found) == set(self.order) else dict(zip(self.order, found.values(), strict=True))
@@ -66,8 +68,8 @@ def find_counterparts(
     """Pair the inputs and outputs of two graphs. Raises `UsageError` if a pair is ambiguous or the layouts differ.
 
     given: the user's pairs, left name to right name; an output with an empty right name is left out. names: how the two
-    artefacts are called in messages. made: the names that convert would give to the left's inputs and outputs in the
-    right's format; they are tried after the left's own names.
+    artefacts are called in messages. made: the names that convert would give to the inputs and outputs of the left in
+    the format of the right; they are tried after the names of the left itself.
     """
     moved = boundary_permutations(left, layout)
     lists = _Lists(left, right, names)
@@ -149,7 +151,7 @@ def _pair(
     moved: Moves,
     lists: _Lists,
 ) -> tuple[dict[str, str], list[Note]]:
-    """Return left name to right name in the left's order, and notes on pairs with different names."""
+    """Return left name to right name in the order of the left, and notes on pairs with different names."""
     found: dict[str, str] = {}
     theirs = {str(v.name): v for v in right}
     for value in left:
@@ -272,7 +274,7 @@ def _check_pair(what: str, left: ir.Value, right: ir.Value, moved: Moves, lists:
 def narrow_dims(
     left: ir.Model, right: ir.Model, pairs: Counterparts, layout: str, names: tuple[str, str]
 ) -> list[Note]:
-    """Restrict the left's dynamic input dims to the sizes or bounds of the right; return notes on fixed sizes.
+    """Restrict the dynamic input dims of the left to the sizes or bounds of the right; return notes on fixed sizes.
 
     Raises `UsageError` if no size suits both.
     """

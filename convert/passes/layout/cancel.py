@@ -57,9 +57,9 @@ def _is_identity(perm: tuple[int, ...]) -> bool:
 def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir.Value, tuple[int, ...]]:
     """Return the value that `node` should transpose instead, earlier in its chain of transposes, and the permutation.
 
-    The chain is followed upwards to the first value from which the whole permutation is an identity, or has been
-    computed already. If there is no such value, the result is the earliest one that leaves no transpose behind: only
-    transposes read the values in between.
+    The chain is followed upwards to the first value whose whole permutation is an identity, or has been computed
+    already. If there is no such value, the result is the earliest one that leaves no transpose behind: only transposes
+    read the values in between.
     """
     source, vanishing = node.inputs[0], True
     assert source is not None

@@ -32,7 +32,7 @@ def compose_transposes(model: ir.Model) -> bool:
 
 
 def _compose_chain(graph: ir.Graph, row: list[ir.Node], names: ModelNames) -> bool:
-    """Compose a chain, without its first Reshapes if these split a dim of which only the name is known."""
+    """Compose a chain, without its first Reshapes if these split a dim whose size is unknown."""
     if sum(n.op_type == "Transpose" for n in row) < 2:
         return False
     starts = next(i for i, n in enumerate(row) if n.op_type == "Transpose")
@@ -77,7 +77,7 @@ class Factors:
         self.now = [self.now[p] for p in perm]
 
     def reshape(self, shape: Sequence[Dim]) -> bool:
-        """Distribute the factors to new dims; return False if that is unknown, or if a dim crosses two others."""
+        """Distribute the factors to new dims; return False if unknown, or if a dim crosses two others."""
         left = [a for part in self.now for a in part]
         free = [i for i, d in enumerate(shape) if not isinstance(d, int) and not self._is_next(left, shape, i)]
         if len(free) > 1 or 0 in shape:
@@ -197,7 +197,7 @@ def _emit_movement(
 def _group_factors(factors: Factors, *, named: bool) -> tuple[Atoms, Atoms]:
     """Merge factors that stay neighbours into groups; return the groups in their order before and after.
 
-    With `named`, factors of which only the name is known are merged too.
+    With `named`, factors that are names are merged too.
     """
     first = [a for part in factors.first for a in part]
     last = [a for part in factors.now for a in part]

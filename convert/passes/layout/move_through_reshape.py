@@ -101,7 +101,7 @@ def _sizes(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[int, int] | Non
 
 
 def _split_first(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: ModelNames) -> bool:
-    """Split the dims of the input of `first`, then transpose once; return False if that is impossible."""
+    """Split the dims of the input of `first`, then transpose once; return False if impossible."""
     one, two = permutation(first), permutation(last)
     source, y = first.inputs[0], reshape.outputs[0]
     assert one is not None
@@ -119,7 +119,7 @@ def _split_first(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequen
 
 
 def _merge_last(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: ModelNames) -> bool:
-    """Transpose once, so that the dims to merge are adjacent, then merge them; return False if that is impossible."""
+    """Transpose once, so that the dims to merge are adjacent, then merge them; return False if impossible."""
     one, two = permutation(first), permutation(last)
     x, y = first.outputs[0], reshape.outputs[0]
     assert one is not None

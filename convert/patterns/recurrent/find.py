@@ -61,7 +61,7 @@ def _is_true(value: ir.Value) -> bool:
 
 
 def _dim_of(value: ir.Value) -> Any:
-    """Return the dim that has the size in `value`, as a number or a name; None if that is unknown."""
+    """Return the dim that has the size in `value`, as a number or a name; None if unknown."""
     known = constant(value)
     if known is not None:
         return int(known.numpy().item()) if known.size == 1 else None

@@ -44,7 +44,7 @@ def relu(count: int, x: Array) -> Array:
 
 @kernel("Clip")
 def clip(count: int, x: Array, low: Array = None, high: Array = None) -> Array:
-    """Clip-13: the upper bound if the lower bound is above it."""
+    """Clip-13. If the lower bound exceeds the upper bound, the result is the upper bound."""
     return x if low is None and high is None else np.clip(x, low, high)
 
 

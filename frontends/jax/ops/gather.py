@@ -136,7 +136,7 @@ def start_places(g: Graph, indices: Tensor, vector_axis: int) -> tuple[list[ir.V
 
 
 def _indexed_axes(dims: Sequence[Dim], sizes: Sequence[Dim], how: Indexing) -> list[int]:
-    """Return the axes whose elements are selected: batch axes, and axes of which a slice has only a part."""
+    """Return the axes whose elements are selected: batch axes, and axes that a slice has in part only."""
     return [a for a in range(len(dims)) if a in how.batching or sizes[a] != dims[a]
             or (dims[a] is None and a in how.start_map)]  # fmt: skip
 

@@ -45,7 +45,7 @@ def record_used_weights(program: ExportedProgram) -> None:
 
 
 def unused_modules(model: torch.nn.Module, used: set[str]) -> dict[str, int]:
-    """Return the number of weights in each outermost module of which no program reads a parameter.
+    """Return the number of weights of each outermost module without any parameter that a program reads.
 
     A parameter with several names is read if one of them is. A single unread parameter next to others that are read
     (the mask token of DINOv2, used in training only) is not reported.

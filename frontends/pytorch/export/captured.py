@@ -72,7 +72,7 @@ def count_admitted(done: Capture) -> int:
 
 
 def admitted_sizes(done: Capture, name: str, place: int) -> list[int]:
-    """Return the sizes of a dim, and of its equals, for which the guards hold with the example's other sizes.
+    """Return the sizes of a dim and its equal dims at which the guards hold; all other sizes are the example's.
 
     Short sizes are tried, and those around the example's, because a text in blocks that is 96 long may allow no short
     one.
@@ -137,7 +137,9 @@ def without_immaterial(module: nn.Module, done: Capture, again: Callable[[Call],
 
 
 def _decides_more(done: Capture, short: list[tuple[str, int]], again: Callable[[Call], Capture]) -> bool:
-    """Return whether a capture with length 1 at the positions `short` makes decisions on sizes that `done` does not."""
+    """Return whether a capture with length 1 at the positions `short` decides on sizes on which `done` does not
+    decide.
+    """
     try:
         other = again(resized_call(done.call, dict.fromkeys(short, 1), short))
     except Exception:  # whatever torch.export raises: forward itself has run

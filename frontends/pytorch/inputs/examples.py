@@ -385,7 +385,7 @@ _LONGER = 24
 
 
 def long_call(call: Call) -> Call | None:
-    """Return the same call with every user-requested dynamic dim several times as long; None if that is impossible.
+    """Return the same call with every user-requested dynamic dim several times as long; None if impossible.
 
     Strided layers reduce a short one to length 1, which torch.export fixes. Dims of one name keep a common length.
     """

@@ -1,4 +1,4 @@
-"""Recurrent cells, each of which computes one step."""
+"""Recurrent cells: one step each."""
 
 from __future__ import annotations
 

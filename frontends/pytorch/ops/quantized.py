@@ -290,7 +290,7 @@ def cat(g, qx, dim, scale, zero_point):
 
 @torch_op("quantized::add_scalar", "quantized::add.Scalar")
 def add_scalar(g, qa, b):
-    """Keep the integers and move the zero point; if that exceeds the range, requantize to a larger scale."""
+    """Keep the integers and move the zero point; if the result exceeds the range, requantize to a larger scale."""
     scheme = known_scheme(qa)
     own, zero = _plain_numbers(scheme)
     info, steps = torch.iinfo(scheme.dtype), round(float(np.float32(b) / np.float32(own)))

@@ -57,7 +57,7 @@ def run_taken_apart(
     contents: list[Any],
     evaluate: Callable[[torch.FunctionSchema, list[Any]], Any],
 ) -> Any:
-    """Return the result of the operators of which `schema` is composed, computed by `evaluate` on `contents`.
+    """Return the result of the operators that compose `schema`, computed by `evaluate` on `contents`.
 
     PyTorch runs the operator on examples of two sizes, and on dims of length 1 if it takes those. Raises `Unsupported`
     if the recordings differ in their operators or numbers: then sizes decide what is computed, and each recording holds

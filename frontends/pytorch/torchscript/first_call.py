@@ -18,8 +18,7 @@ from .inputs import Input, run_on_examples
 def zeros_for_none(
     module: Any, inputs: Mapping[str, Input], fixed: Mapping[str, Any], report: Report
 ) -> Callable[[Collection[str]], dict[str, torch.Tensor]]:
-    """Return a function that maps paths of attributes that are None to zeros with which the first call returns the
-    same.
+    """Return a function from paths of None attributes to zeros; with the zeros, the first call returns the same.
 
     Recurrent layers start this way: `if self.h is None: h = torch.zeros(…)`. The zeros have the shape and dtype that
     the first call leaves in the attribute. Two kinds of attributes are left out: those whose zeros change an output or

@@ -55,7 +55,7 @@ NOTHING: Mapping[str, Any] = {}
 class Input:
     """One tensor that the module takes. `sizes` are example lengths of its dims, `bounds` those of the dynamic dims.
 
-    given: the user's example, whose integers may be lengths, for which no other values would do.
+    given: the user's example. Its integers may be lengths, which cannot be replaced by other values.
     """
 
     name: str

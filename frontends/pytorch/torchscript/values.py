@@ -323,7 +323,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def read(memory: Memory, tensor: Tensor) -> Content:
-    """Return the present content of a tensor, recomputed from its base if that was written since.
+    """Return the present content of a tensor, recomputed from its base if the base was written since.
 
     Raises `Unsupported` if a write may have changed it in an unknown way.
     """

@@ -126,7 +126,7 @@ def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> An
 
 
 def _broadcast_to(known: Content, other: ir.Value) -> Content | None:
-    """Return `known` broadcast with `other`; None if that is unknown or has many elements."""
+    """Return `known` broadcast with `other`; None if unknown or has many elements."""
     if other.shape is None or not other.shape.is_static():
         return None
     shape = np.broadcast_shapes(known.shape, tuple(int(d) for d in other.shape.numpy()))

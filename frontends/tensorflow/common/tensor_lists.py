@@ -100,7 +100,7 @@ def write_element(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
 
 
 def write_growing(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
-    """Return the list with `item` at `index`, extended with zeros if that is after its end."""
+    """Return the list with `item` at `index`, extended with zeros if `index` is after its end."""
     if items.blank or not isinstance(item, ir.Value):
         return write_element(g, items, index, item)
     if item.shape is None:

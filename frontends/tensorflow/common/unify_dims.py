@@ -1,8 +1,8 @@
-"""Unifies the names of dynamic dims: each input has its own at first, and dims that operators combine share one at the
-end.
+"""Unifies the names of dynamic dims. At first each input has names of its own; at the end, dims that operators combine
+share one name.
 
-TensorFlow's signatures do not name dims. Dims that meet in an operator that requires equal dims, or a 1, share a name
-after lowering; computed shapes do not rely on it.
+TensorFlow's signatures do not name dims. Two dims share a name after lowering if an operator requires that they are
+equal, or that one of them is 1. Computed shapes do not rely on shared names.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _report_shared_names(before: Mapping[str, Sequence[Dim]], names: Mapping[str
 
 
 def _equal_name_pairs(node: ir.Node) -> Iterator[tuple[str, str]]:
-    """Yield pairs of dim names of which `node` requires that they are equal, or one of them 1."""
+    """Yield pairs of names of dims that `node` requires to be equal, unless one of them is 1."""
     for a, b in _equal_dim_pairs(node):
         if isinstance(a, str) and isinstance(b, str) and a != b:
             yield a, b

@@ -71,7 +71,9 @@ class Bundle:
         return lazy_tensor(dtype, dims, lambda: tensor_from_bytes(open_buffer(path)[place], dtype, dims).numpy())
 
     def text(self, key: str) -> bytes:
-        """Return the single string under `key`: its length, a checksum of that, and its bytes (tensor_bundle.cc)."""
+        """Return the single string under `key`: its length, a checksum of the length, and its bytes
+        (tensor_bundle.cc).
+        """
         content = bytes(self._bytes(self.entries[key]))
         size, at = _varint(content, 0)
         text = content[at + 4 :]

@@ -139,7 +139,7 @@ def gather(
 def scatter(
     g: Graph, tensor: ir.Value, indices: ir.Value, element_shape: ir.Value, num_elements: ir.Value
 ) -> TensorList:
-    """Return a list of `num_elements`, or as many as the largest index requires if that is -1."""
+    """Return a list of `num_elements` elements. If this number is -1, the largest index determines the length."""
     count = shape_values.content(num_elements)
     if count is not None and count.item() == -1:
         indices_known = shape_values.content(indices)

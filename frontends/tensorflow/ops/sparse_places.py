@@ -43,7 +43,9 @@ def sparse_slice(
 def sparse_concat(
     g: Graph, indices: Sequence[ir.Value], values: Sequence[ir.Value], shapes: Sequence[ir.Value], *, concat_dim: int
 ) -> list[ir.Value]:
-    """SparseConcat: indices of all but the first are shifted by the sizes before, and all are sorted."""
+    """SparseConcat: indices of all tensors but the first are shifted by the sizes before them, and all indices are
+    sorted.
+    """
     rank = g.shape(indices[0])[1]
     assert isinstance(rank, int)
     axis = concat_dim % rank

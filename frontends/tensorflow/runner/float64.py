@@ -24,9 +24,7 @@ _COMPILED = ("_XlaMustCompile", "_XlaCompile", "_XlaScope")
 
 
 def widen_graph(graph: Any) -> Any:
-    """Return a copy of `graph` that computes in double. Raises `Unsupported` with every operator for which that
-    fails.
-    """
+    """Return a copy of `graph` that computes in double. Raises `Unsupported` with every operator that cannot."""
     wide = type(graph)()
     wide.CopyFrom(graph)
     functions = list(wide.library.function)
