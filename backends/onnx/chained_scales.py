@@ -18,7 +18,7 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.Data
 
 
 def join_chained_scales(model: ir.Model) -> bool:
-    """Merge each product of a product with a number if matrix products read both. Return whether anything changed."""
+    """Merge two successive products with numbers if matrix products read both. Return whether anything changed."""
     changed = False
     for node in list(model.graph.all_nodes()):
         outer = _scale(node)

@@ -58,7 +58,9 @@ _FIRST_SIZES = range(1, 9)
 
 
 def _small_sizes(call: Call, first: int, step: int) -> dict[tuple[str, int], int]:
-    """Return sizes of the dynamic dims within their bounds: `first`, and `step` more for each other name of a dim."""
+    """Return sizes of the dynamic dims: `first`, `first + step`, … for one name after another, clamped to their
+    bounds.
+    """
     lengths: dict[Any, int] = {}
     sizes = {}
     for name, example in call.items():

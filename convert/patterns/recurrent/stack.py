@@ -38,8 +38,8 @@ def match_layers(element: ir.Value, inner: Sequence[ir.Value], results: Sequence
 
 
 def lift_to_sequence(g: Graph, value: ir.Value, known: Mapping[ir.Value, ir.Value]) -> ir.Value | None:
-    """Return the sequence whose elements are a value of one iteration; `known` maps such values, and sums of them are
-    found too.
+    """Return the sequence of a value over all iterations. `known` maps values to their sequences; sums of such values
+    are found too.
     """
     if value in known:
         return known[value]

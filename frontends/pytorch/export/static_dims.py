@@ -95,7 +95,7 @@ def _free_groups(call: Call) -> list[list[Place]]:
 
 
 def _is_without_rule(error: ConvertError) -> bool:
-    """Return whether operators are lacking, which no size changes."""
+    """Return whether operators without a rule caused the error; other sizes would not help then."""
     problems = error.problems if isinstance(error, Unsupported) else ()
     return any(p.at.operator and p.at.operator not in torch_op for p in problems)
 
