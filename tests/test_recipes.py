@@ -14,12 +14,11 @@ from convert import limits
 from tests.support.import_graph import TOPS
 
 ROOT = Path(__file__).resolve().parents[1]
-READMES = [ROOT / name for name in ("frontends/README.md", "backends/README.md")]
+RECIPES = [ROOT / name for name in ("frontends/recipes.md", "backends/recipes.md")]
 TEXTS = [
     ROOT / "ARCHITECTURE.md",
     ROOT / "README.md",
-    ROOT / "convert" / "tour.md",
-    *(path for top in (*TOPS, "tests", "fixtures") for path in sorted((ROOT / top).rglob("README.md"))),
+    *(path for top in (*TOPS, "tests", "fixtures") for path in sorted((ROOT / top).rglob("*.md"))),
 ]
 LAST = "try_it.py"
 
@@ -38,7 +37,7 @@ def examples(text: str) -> dict[str, dict[str, str]]:
 
 
 EXAMPLES = {
-    f"{path.parent.name}: {title}": files for path in READMES for title, files in examples(path.read_text()).items()
+    f"{path.parent.name}: {title}": files for path in RECIPES for title, files in examples(path.read_text()).items()
 }
 
 
@@ -60,7 +59,7 @@ def limit_row(limit: limits.Limit) -> str:
 
 
 def test_the_table_of_limits_is_the_code_s() -> None:
-    rows = [line for line in READMES[0].read_text().split("### Limits")[1].splitlines() if line.startswith("| ")]
+    rows = [line for line in (ROOT / "frontends/limits.md").read_text().splitlines() if line.startswith("| ")]
     assert rows[1:] == [limit_row(limit) for limit in limits.table()]
 
 
@@ -73,7 +72,7 @@ EXAMPLE_BACKEND = ROOT / "tests/support/example_backend"
 def test_the_example_backend_is_shown_whole(file: Path) -> None:
     """The recipe shows each of its files, which `tests/convert/test_plugin_backend.py` installs and runs."""
     name = file.relative_to(EXAMPLE_BACKEND).as_posix()
-    blocks = re.findall(r"^```\w+\n# ([\w./]+)\n(.*?)^```$", READMES[1].read_text(), flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```\w+\n# ([\w./]+)\n(.*?)^```$", RECIPES[1].read_text(), flags=re.MULTILINE | re.DOTALL)
     assert dict(blocks)[name].strip() == file.read_text().strip()
 
 

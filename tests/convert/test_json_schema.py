@@ -1,4 +1,4 @@
-"""The JSON of `--json` matches convert/cli/README.md: every field is documented, and every documented field exists."""
+"""The JSON of `--json` matches convert/cli/json.md: every field is documented, and every documented field exists."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ CLOSED = {"details", "steps[].verdict"}
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the types of each field in the table of convert/cli/README.md."""
-    section = (ROOT / "convert/cli/README.md").read_text().split("## The report as JSON\n")[1].split("\n## ")[0]
+    """Return the types of each field in the table of convert/cli/json.md."""
+    section = (ROOT / "convert/cli/json.md").read_text().split("## The report as JSON\n")[1].split("\n## ")[0]
     found = {}
     for names, types in re.findall(r"^\| (`.+?`) \| ([a-z ]+) \|", section, re.MULTILINE):
         for name in re.findall(r"`([^`]+)`", names):
@@ -161,7 +161,7 @@ def test_every_documented_field_comes(told: list[dict[str, Any]]) -> None:
 
 
 def test_the_version_is_that_of_the_document(told: list[dict[str, Any]]) -> None:
-    assert f"`schema` is its version, now {SCHEMA_VERSION}:" in (ROOT / "convert/cli/README.md").read_text()
+    assert f"`schema` is its version, now {SCHEMA_VERSION}:" in (ROOT / "convert/cli/json.md").read_text()
     assert {report["schema"] for report in told} == {SCHEMA_VERSION}
 
 

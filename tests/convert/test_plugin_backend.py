@@ -150,8 +150,8 @@ def test_what_it_lacks_is_listed_before_anything_is_written(site: Path, tmp_path
 
 
 def test_the_recipe_shows_what_is_run_here() -> None:
-    """Code blocks in the README files that name a file of the example are that file."""
-    for page in (ROOT / "backends").rglob("README.md"):
+    """Code blocks in the pages of backends that name a file of the example are that file."""
+    for page in (ROOT / "backends").rglob("*.md"):
         for name, code in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             if (EXAMPLE / name).exists():
                 assert code == (EXAMPLE / name).read_text(), name
