@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from convert.outcome.report import Report
 
-_HOMES = {
+_MODULES = {
     **dict.fromkeys(("convert", "inspect", "to_onnx", "verify"), "convert.api"),
     "Report": "convert.outcome.report",
     **dict.fromkeys(
@@ -58,6 +58,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a name on first use, so that `import convert` alone is cheap."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'convert' has no attribute {name!r}")

@@ -685,8 +685,8 @@ def _judge(request: _Request, written: Path, graph: ir.Model, report: Report) ->
             hint=error.hint or "--no-verify writes the output unverified",
         ) from error
     if report.verdict.status == FAIL:
-        guilty = f" (caused by the {report.verdict.guilty})" if report.verdict.guilty else ""
+        at_fault = f" (caused by the {report.verdict.at_fault})" if report.verdict.at_fault else ""
         raise ParityError(
-            f"{report.target} would not compute what {report.source} does{guilty}: {report.verdict.reason}",
+            f"{report.target} would not compute what {report.source} does{at_fault}: {report.verdict.reason}",
             hint=f"nothing was written; --no-verify writes it anyway. {_what_to_do(report.verdict)}",
         )

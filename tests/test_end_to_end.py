@@ -176,7 +176,7 @@ def test_verify_passes_a_good_pair_and_fails_a_bad_one(tmp_path: Path) -> None:
     told = json.loads(bad.stdout)
     assert bad.returncode == 3, bad.stderr
     assert told["verdict"]["status"] == "FAIL"
-    assert told["verdict"]["guilty"] == ""
+    assert told["verdict"]["at_fault"] == ""
     assert told["verdict"]["reason"].startswith("weights differ: 1 of ")
 
 

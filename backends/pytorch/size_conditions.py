@@ -65,8 +65,8 @@ def equal_dims(inputs: Sequence[ir.Value]) -> list[list[tuple[int, int]]]:
 def require_equal(dims: Sequence[Sequence[tuple[int, int]]], tensors: Sequence[torch.Tensor]) -> None:
     """Require that the dims of each group are equal, which makes them one symbol."""
     for (at, place), *others in dims:
-        for other, its in others:
-            check(tensors[at].shape[place] == tensors[other].shape[its])
+        for other, axis in others:
+            check(tensors[at].shape[place] == tensors[other].shape[axis])
 
 
 def require(conditions: Sequence[str], sizes: Mapping[str, Any]) -> None:

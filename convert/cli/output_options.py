@@ -117,7 +117,7 @@ def run(
     def task() -> None:
         if files is not None:
             files.check_places(read)
-            report.beside = files.named_files()
+            report.side_files = files.named_files()
         try:
             if kind == SUPERVISED:
                 from convert.cli.supervisor import disk_usage, enter_worker

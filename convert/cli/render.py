@@ -162,10 +162,10 @@ def _verdict(done: Report, notes: Sequence[Note], verbose: int) -> None:
     verdict = done.verdict
     assert verdict is not None
     word = click.style(verdict.status, fg=_COLOURS[verdict.status], bold=True)
-    guilty = f" (caused by the {verdict.guilty})" if verdict.guilty else ""
+    at_fault = f" (caused by the {verdict.at_fault})" if verdict.at_fault else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
     brief = verdict.status == PASS and bool(verdict.outputs)
-    echo(f"  {_agreement(verdict)}" if brief else f"{reason}{guilty}", lead=word)
+    echo(f"  {_agreement(verdict)}" if brief else f"{reason}{at_fault}", lead=word)
     for note in notes:
         echo(f"  {_note_line(note, verbose)}")
     if verdict.stored:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from convert.outcome.verdict import Verdict
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Report:
     - `renamed`: inputs and outputs that have another name in the artefact.
     - `operators`: how many of each there are; `weights`: the tensors of a file that holds nothing else; `nodes`: those
       that `inspect(nodes=…)` found; `graph`: the shared graph that `inspect` read, which is not in the JSON.
-    - `beside`: files that are written beside the output, each with the option that names it; not in the JSON.
+    - `side_files`: files that are written beside the output, each with the option that names it; not in the JSON.
     - `seconds`: wall time by stage; `reproduce`: the command that does the same again.
 
     >>> import convert
@@ -125,7 +125,7 @@ class Report:
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)
     unverified: str = ""
     progress: Callable[[str], None] | None = field(default=None, repr=False)
-    beside: list[tuple[str, Path]] = field(default_factory=list, repr=False)
+    side_files: list[tuple[str, Path]] = field(default_factory=list, repr=False)
     graph: ir.Model | None = field(default=None, repr=False)
 
     def contract(self, tensor: Tensor) -> str:
@@ -172,7 +172,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts and lists for JSON, with the version of its schema."""
-        hidden = ("progress", "beside", "graph", "verdict", "steps")
+        hidden = ("progress", "side_files", "graph", "verdict", "steps")
         shown = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in hidden}
         for key in ("inputs", "outputs", "weights", "nodes"):
             shown[key] = [asdict(t) for t in shown[key]]

@@ -90,7 +90,7 @@ class Finding:
 
     status: str = PASS
     reason: str = ""
-    guilty: str = ""
+    at_fault: str = ""
     notes: tuple[Note, ...] = ()
 
     def is_worse(self, status: str) -> bool:
@@ -129,7 +129,7 @@ class OutputVerdict:
     rounding: float = 0.0
     """If the source's own error does not explain the target's: the standard deviation that random rounding errors
     cause in these elements, relative to their root mean square."""
-    guilty: str = ""
+    at_fault: str = ""
     """`frontend` or `backend`, if it failed and the two could be distinguished."""
     slices: Sequence[Slice] = field(default_factory=list)
     """Slices of the output of a target with narrower numbers: the joined parts, and the channels if they are few."""
@@ -144,7 +144,7 @@ class OutputVerdict:
         """
         if not finding.is_worse(self.status):
             return self
-        return replace(self, status=finding.status, reason=finding.reason, guilty=finding.guilty)
+        return replace(self, status=finding.status, reason=finding.reason, at_fault=finding.at_fault)
 
     @property
     def noise(self) -> float:
@@ -225,14 +225,14 @@ class WeightDifference:
 class Verdict:
     """The outcome for a pair.
 
-    `guilty` is `frontend` or `backend` if the shared graph shows which is at fault. `divergence` is the first node
+    `at_fault` is `frontend` or `backend` if the shared graph shows which is at fault. `divergence` is the first node
     where the two sides differ, or why it was not found. `profile` has the errors along the network if they were asked
     for, or the reason why there are none.
     """
 
     status: str
     reason: str = ""
-    guilty: str = ""
+    at_fault: str = ""
     reference: str = ""
     feeds: Sequence[str] = field(default_factory=list)
     outputs: Sequence[OutputVerdict] = field(default_factory=list)
@@ -268,7 +268,7 @@ class Verdict:
         noted = replace(self, notes=[*self.notes, *finding.notes]) if finding.notes else self
         if not finding.is_worse(self.status):
             return noted
-        return replace(noted, status=finding.status, reason=finding.reason, guilty=finding.guilty)
+        return replace(noted, status=finding.status, reason=finding.reason, at_fault=finding.at_fault)
 
     @property
     def exit_code(self) -> int:
@@ -285,9 +285,9 @@ class Verdict:
 
     def rows(self) -> list[str]:
         """Return the rows of the table in a notebook."""
-        guilty = f"caused by the {self.guilty}" if self.guilty else ""
+        at_fault = f"caused by the {self.at_fault}" if self.at_fault else ""
         outputs = [notebook.row("", row.name, row.numbers, row.reason, status=row.status) for row in self.outputs]
-        made = [notebook.row("verdict", self.reason, guilty, status=self.status), *notebook.bounded(outputs)]
+        made = [notebook.row("verdict", self.reason, at_fault, status=self.status), *notebook.bounded(outputs)]
         made += notebook.rows("weight", [f"{w.name} differs by {w.distance:.2g} of its size" for w in self.weights])
         if self.divergence is not None:
             made.append(notebook.row("departs first", str(self.divergence)))

@@ -112,8 +112,8 @@ def _about(done: Report, error: ConvertError | None) -> list[str]:
     kinds = f"{done.kind} against {done.format}."
     reference = f" Reference: {verdict.reference}." if verdict.reference else ""
     stored = f" The target stores numbers as {verdict.stored}." if verdict.stored else ""
-    guilty = f"The {verdict.guilty} is at fault." if verdict.guilty else ""
-    return [verdict.reason, guilty, kinds + reference + stored]
+    at_fault = f"The {verdict.at_fault} is at fault." if verdict.at_fault else ""
+    return [verdict.reason, at_fault, kinds + reference + stored]
 
 
 def _totals(done: Report) -> dict[str, str]:

@@ -138,8 +138,10 @@ def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVe
         narrow = _narrow_output(runs, name, (references, sources, targets))
         row = judge_slices(row, evidence.graph, output, arrays, narrow, roundoff=evidence.slice_roundoff)
     agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
-    row = replace(row, agreement=agreement, guilty="backend" if row.status == FAIL and _has_twin(runs) else "")
-    if _has_twin(runs):
+    row = replace(
+        row, agreement=agreement, at_fault="backend" if row.status == FAIL and _has_float64_graph(runs) else ""
+    )
+    if _has_float64_graph(runs):
         row = _judge_twin(evidence, position, exact, row)
     if row.status != FAIL and not method.tolerant:
         if runs.narrowed is not None:  # here the simulated rounding stands in for the source
@@ -193,7 +195,7 @@ def _narrow_output(runs: RunOutputs, name: str, columns: Columns) -> NarrowOutpu
     return NarrowOutput(exact, rounded, targets, None if stored is None else [outputs[name] for outputs in stored])
 
 
-def _has_twin(runs: RunOutputs) -> bool:
+def _has_float64_graph(runs: RunOutputs) -> bool:
     """Return whether both the source and the graph have a run in float64."""
     return not isinstance(runs.graph_float64, Unsupported) and not isinstance(runs.source["float64"], Unsupported)
 
@@ -210,7 +212,7 @@ def _judge_twin(evidence: Evidence, position: int, exact: Outputs, row: OutputVe
         if error <= FLOAT64_BOUND or _explains(evidence, place, output, reference, found):
             continue
         failed = Finding(FAIL, f"{_NO_ROUNDING.format(error)}, on {evidence.feeds[place].label}")
-        row = replace(row.after(failed), guilty="frontend")  # if both are wrong, the reader is named first
+        row = replace(row.after(failed), at_fault="frontend")  # if both are wrong, the reader is named first
     return row
 
 
@@ -316,7 +318,7 @@ def _judge_other_ways(
 ) -> list[OutputVerdict]:
     """Return the rows after comparing the other ways of running the target; a failure in one way alone names it."""
     runs, rows, failed = evidence.runs, list(rows), any(row.status == FAIL for row in rows)
-    guilty = "backend" if _has_twin(runs) else ""
+    at_fault = "backend" if _has_float64_graph(runs) else ""
     for way, outputs in runs.others.items():
         part = replace(evidence, runs=runs_on(replace(runs, target=outputs, others={}), range(len(outputs))))
         wrong = False
@@ -327,7 +329,7 @@ def _judge_other_ways(
             found = _compare_output(part, position, columns)
             wrong |= found.status == FAIL
             if found.status == FAIL and not failed:
-                rows[position] = row.after(Finding(FAIL, f"{way}: {found.reason}", guilty))
+                rows[position] = row.after(Finding(FAIL, f"{way}: {found.reason}", at_fault))
             elif found.status != FAIL and found.undecided:
                 rows[position] = row.after(Finding(INCONCLUSIVE, f"{way}: {found.undecided}"))
         if wrong and not failed:
@@ -372,8 +374,8 @@ def _conclusion(rows: Sequence[OutputVerdict], references: Sequence[Sequence[np.
     """Return the finding on all outputs together. references: by output, on all sets. random: random outputs."""
     failed = [r for r in rows if r.status == FAIL]
     if failed:
-        guilty = next((r.guilty for r in failed if r.guilty), "")
-        return Finding(FAIL, f"{failed[0].name}: {failed[0].reason}", guilty)
+        at_fault = next((r.at_fault for r in failed if r.at_fault), "")
+        return Finding(FAIL, f"{failed[0].name}: {failed[0].reason}", at_fault)
     unsure = [r for r in rows if r.status == INCONCLUSIVE]
     vacuous = [row.name not in random and bool(vacuous_reason(r)) for row, r in zip(rows, references, strict=True)]
     filled = [any(array.size for array in arrays) for arrays in references]

@@ -54,15 +54,15 @@ def parts_in(path: Any) -> Parts | None:
     return found[0] if found else None
 
 
-def open_side(thing: Any, opened: Callable[[Any], Source]) -> Source | Parts:
+def open_side(artefact: Any, opened: Callable[[Any], Source]) -> Source | Parts:
     """Return a side of a comparison: the model that `opened` (`convert.api.open_source`) finds, else parts in a folder.
 
     Raises like `opened`.
     """
     try:
-        return opened(thing)
+        return opened(artefact)
     except BadInput:
-        parts = parts_in(thing)
+        parts = parts_in(artefact)
         if parts is None:
             raise
         return parts

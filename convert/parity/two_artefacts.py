@@ -57,10 +57,10 @@ def verify_two(
         verdict = verify(left, right, graph, options, replace(method, theirs=True))
     for note in reading.notes:  # e.g. the target was saved in training mode
         report.note(prefixed_note(names[1], note, least=INFO if verdict.status == PASS else ACTION))
-    if isinstance(other, BadInput) and verdict.guilty == "backend" and not verdict.outputs:
+    if isinstance(other, BadInput) and verdict.at_fault == "backend" and not verdict.outputs:
         raise other  # neither the reader nor the runtime accepts the file
-    if verdict.guilty == "backend":  # the target may not come from our backend
-        verdict = replace(verdict, guilty="")
+    if verdict.at_fault == "backend":  # the target may not come from our backend
+        verdict = replace(verdict, at_fault="")
     if isinstance(other, ir.Model):
         verdict = judge_weights(verdict, graph, other, names[1])
     if verdict.status == FAIL and isinstance(other, ir.Model) and not verdict.stored:

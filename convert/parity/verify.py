@@ -164,9 +164,9 @@ def _verify(
     try:
         runs, feeds, notes = run_where_it_runs(run, draw, feeds, source, graph, options, method)
     except RunFailure as failed:
-        if method.theirs and failed.guilty == "backend" and isinstance(failed.error, BadInput):
+        if method.theirs and failed.at_fault == "backend" and isinstance(failed.error, BadInput):
             raise failed.error from None
-        return _reduced(pair, failed_run_verdict(failed.error, graph, feeds, failed.guilty), feeds)
+        return _reduced(pair, failed_run_verdict(failed.error, graph, feeds, failed.at_fault), feeds)
     feeds, runs, followed = take_followed(feeds, runs)
     feeds, runs, special = take_special(feeds, runs)
     feeds, runs, remarks = without_overflow(graph, feeds, without_foreign_float64(graph, runs))
@@ -445,9 +445,9 @@ def _collected(
         uses = {way: _in_dtypes_of(graph, outputs) for way, outputs in uses.items()}
     use, target_outputs = next(iter(uses.items()))
     count = len(outputs_of(expected["float32"]))
-    for guilty, outputs in (("frontend", graph_outputs), *(("backend", o) for o in runs_of_every_feed(uses))):
+    for at_fault, outputs in (("frontend", graph_outputs), *(("backend", o) for o in runs_of_every_feed(uses))):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
-            raise RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
+            raise RunFailure(at_fault, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
     graph_outputs = graph_outputs if isinstance(graph_outputs, Unsupported) else graph_outputs[:count]
     kept: dict[str, Outputs | Unsupported] = {
         p: o
@@ -563,7 +563,9 @@ def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int)
     return [*found, *graph_outputs[len(found) :]]
 
 
-def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], guilty: str = "backend") -> Verdict:
+def failed_run_verdict(
+    error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], at_fault: str = "backend"
+) -> Verdict:
     """Return FAIL for a run that failed; INCONCLUSIVE if the target's runtime lacks kernels for the model's dtypes."""
     floats = {v.dtype for n in graph.graph.all_nodes() for v in n.outputs if v.dtype is not None}
     unusual = sorted(dtype_name(d) for d in floats if d.is_floating_point() and d != ir.DataType.FLOAT)
@@ -571,10 +573,10 @@ def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Fee
     if isinstance(error, Unsupported) and unusual:
         reason = f"the target's runtime here lacks kernels for a model in {', '.join(unusual)}: {error.sentence}"
         return Verdict(INCONCLUSIVE, reason, feeds=labels)
-    what = "target" if guilty == "backend" else "shared graph"
-    if guilty == "frontend" and (found := first_mismatch(graph)):
-        guilty, what = "", f"model contradicts itself, at {found}; its graph"
-    return Verdict(FAIL, f"the {what} does not run: {error.sentence}", guilty=guilty, feeds=labels)
+    what = "target" if at_fault == "backend" else "shared graph"
+    if at_fault == "frontend" and (found := first_mismatch(graph)):
+        at_fault, what = "", f"model contradicts itself, at {found}; its graph"
+    return Verdict(FAIL, f"the {what} does not run: {error.sentence}", at_fault=at_fault, feeds=labels)
 
 
 def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
@@ -588,9 +590,9 @@ def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
 def _divergence_place(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Divergence | str:
     """Return where the target departs from the graph, or the graph from the source if the frontend is at fault."""
     feed, method = _worst_feed(verdict, feeds), pair.method
-    if pair.permutations and verdict.guilty != "frontend":
+    if pair.permutations and verdict.at_fault != "frontend":
         return "the target has another layout than the graph: without --layout the place is found"
-    if verdict.guilty == "frontend":
+    if verdict.at_fault == "frontend":
         distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
         return locate_source(pair.graph, pair.source, feed, distance, pair.options, method.limits)
     return locate(pair.graph, pair.target, feed, method.target, method.ends)

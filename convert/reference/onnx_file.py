@@ -49,15 +49,15 @@ _ONLY_SINCE = {
 _Functions = Mapping[tuple[str, str, str], ir.Function]
 
 
-def open_model(thing: Path | onnx.ModelProto | ir.Model) -> ir.Model:
+def open_model(source: Path | onnx.ModelProto | ir.Model) -> ir.Model:
     """Return the model of a file, a ModelProto or an onnx_ir model, widened to float64.
 
     The argument is not modified.
     """
-    if isinstance(thing, ir.Model):
-        model = thing.clone()
+    if isinstance(source, ir.Model):
+        model = source.clone()
     else:
-        model = ir.load(thing) if isinstance(thing, Path) else ir.serde.deserialize_model(thing)
+        model = ir.load(source) if isinstance(source, Path) else ir.serde.deserialize_model(source)
     for value in list(model.graph.inputs):
         if value.name in model.graph.initializers:
             model.graph.inputs.remove(value)
@@ -179,7 +179,7 @@ _LEGACY: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 
 
 def evaluate_file(
-    thing: Path | onnx.ModelProto | ir.Model, feeds: Iterable[Mapping[str, np.ndarray]]
+    source: Path | onnx.ModelProto | ir.Model, feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> list[dict[str, Any]]:
     """Return the outputs by name for each feed, up to the first that fails; raise `Unsupported` if that is the first.
 
@@ -187,7 +187,7 @@ def evaluate_file(
     """
     found: list[dict[str, Any]] = []
     try:
-        model = open_model(thing)
+        model = open_model(source)
         for feed in feeds:
             found.append(run_as_it_is(model, feed))
     except (MemoryError, ResourceLimit):

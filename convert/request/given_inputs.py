@@ -177,7 +177,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Structure:
+class NestedInput:
     """A nested input as it was given, with a `Leaf` for each array in it."""
 
     template: Any
@@ -243,10 +243,10 @@ def holds_arrays(given: Any) -> bool:
     return members is not None and any(hasattr(m, "shape") or holds_arrays(m) for m in members.values())
 
 
-def leaves_of(name: Any, given: Any, fixing: bool, structures: dict[str, Structure]) -> list[tuple[Any, Any]]:
+def leaves_of(name: Any, given: Any, fixing: bool, nested_inputs: dict[str, NestedInput]) -> list[tuple[Any, Any]]:
     """Return the arrays and specs in one input by names joined with "_"; a fixed value is one item.
 
-    `structures` gets every structure that the names alone do not determine: all but a tuple or a dict of arrays.
+    `nested_inputs` gets every structure that the names alone do not determine: all but a tuple or a dict of arrays.
     """
     if fixing and is_fixed_value(given):
         return [(name, given)]
@@ -255,7 +255,7 @@ def leaves_of(name: Any, given: Any, fixing: bool, structures: dict[str, Structu
     found: list[tuple[Any, Any]] = []
     template = _template(name, given, found)
     if not _is_said_by_names(given):
-        structures[str(name)] = Structure(template)
+        nested_inputs[str(name)] = NestedInput(template)
     return found
 
 
@@ -306,7 +306,7 @@ READ_OPTIONS = {
 By the fields of `Options`, each with the option of the command line."""
 
 _NOT_KEYWORDS = {
-    "inputs", "examples", "fixed", "structures", "rules", "dump_passes", "widen", "narrow", "single_size_branch",
+    "inputs", "examples", "fixed", "nested_inputs", "rules", "dump_passes", "widen", "narrow", "single_size_branch",
     "extra",
 }  # fmt: skip
 """Fields of `Options` that are no keywords of their own."""
@@ -468,12 +468,12 @@ def _size_of_input(name: str | None, dtype: str | None, dims: Sequence[object]) 
 
 
 def _named_inputs(
-    inputs: Any, fixing: bool, names: Sequence[str], structures: dict[str, Structure]
+    inputs: Any, fixing: bool, names: Sequence[str], nested_inputs: dict[str, NestedInput]
 ) -> Iterable[tuple[Any, Any]]:
     if inputs is None:
         return []
     if isinstance(inputs, Mapping):
-        return [row for name, given in inputs.items() for row in leaves_of(name, given, fixing, structures)]
+        return [row for name, given in inputs.items() for row in leaves_of(name, given, fixing, nested_inputs)]
     listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     found: list[tuple[Any, Any]] = []
     by_name = any(map(holds_arrays, listed))
@@ -485,7 +485,7 @@ def _named_inputs(
                 hint="give it by the name that forward has for it: {'name': ...}",
             )
         name = names[place] if by_name and place < len(names) else place
-        found += leaves_of(name, given, fixing, structures) if nested else [(name, given)]
+        found += leaves_of(name, given, fixing, nested_inputs) if nested else [(name, given)]
     return found
 
 

@@ -87,7 +87,7 @@ class Options:
     inputs: specs, in the order of the model's inputs or matched by name.
     examples: arrays to capture and verify with, by input name.
     fixed: values of inputs that are no tensors (`sr=16000`) and become constants of the graph, by name or place.
-    structures: classes of inputs that hold others (`nested_inputs.Structure`), by the parameters of forward.
+    nested_inputs: classes of inputs that hold others (`given_inputs.NestedInput`), by the parameters of forward.
     no_inputs: the model has no inputs (`inputs=()`).
     model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
     model_args: keyword arguments that the factory of `model` is called with.
@@ -112,7 +112,7 @@ class Options:
     inputs: tuple[InputSpec, ...] = ()
     examples: Mapping[str | int, Any] = field(default_factory=dict)
     fixed: Mapping[str | int, Any] = field(default_factory=dict)
-    structures: Mapping[str, Any] = field(default_factory=dict)
+    nested_inputs: Mapping[str, Any] = field(default_factory=dict)
     no_inputs: bool = False
     model: str = ""
     model_args: Mapping[str, Any] = field(default_factory=dict)

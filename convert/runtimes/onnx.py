@@ -311,22 +311,22 @@ def _graph(source: Source, options: Options) -> Any:
     return plugin.frontend_for(source).read(source, Options(), Report("run"))
 
 
-def _is_shared_graph(thing: Any) -> bool:
+def _is_shared_graph(model: Any) -> bool:
     import onnx_ir as ir
 
     from convert.graph import OPSET
 
-    return isinstance(thing, ir.Model) and thing.graph.opset_imports.get("") == OPSET and not thing.functions
+    return isinstance(model, ir.Model) and model.graph.opset_imports.get("") == OPSET and not model.functions
 
 
-def _save(thing: Any, path: Path) -> None:
+def _save(model: Any, path: Path) -> None:
     import onnx
     import onnx_ir as ir
 
-    if not isinstance(thing, ir.Model):
-        onnx.save(thing, str(path))
+    if not isinstance(model, ir.Model):
+        onnx.save(model, str(path))
         return
-    copy = thing.clone()
+    copy = model.clone()
     private = sorted({n.domain for n in copy.graph.all_nodes() if n.domain.startswith("convert.")})
     if private:
         raise Unsupported(f"onnxruntime does not know the domain {private[0]}")

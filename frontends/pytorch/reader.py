@@ -62,31 +62,31 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     """Load, capture and lower `source`. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
     note_release(report)
     with report.stage("load"):
-        thing = load(source, options, report)
+        loaded = load(source, options, report)
     if is_hugging_face(source):
-        options = replace(options, inputs=specs_of(thing))
-        note_windows(thing, report)
-        note_single_image(specs_of(thing), report)
-    if isinstance(thing, ExportedProgram):
-        return lower(thing, report, _dims_of_specs(thing, options))
-    note_fast_path(thing, report)
-    if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        return _read_script(thing, options, report, source.path)
-    if _has_quantized_layers(thing):
+        options = replace(options, inputs=specs_of(loaded))
+        note_windows(loaded, report)
+        note_single_image(specs_of(loaded), report)
+    if isinstance(loaded, ExportedProgram):
+        return lower(loaded, report, _dims_of_specs(loaded, options))
+    note_fast_path(loaded, report)
+    if isinstance(loaded, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return _read_script(loaded, options, report, source.path)
+    if _has_quantized_layers(loaded):
         report.note(
             "the module was scripted first: torch.export does not take PyTorch's quantized tensors", code="scripted"
         )
-        return _read_script(_compile_script(thing), options, report)
+        return _read_script(_compile_script(loaded), options, report)
     if options.trace:
-        return _read_traced(thing, options, report)
+        return _read_traced(loaded, options, report)
     with recording_used_weights() as used:
-        model = _read_module(thing, options, report)
-    widen_graph(thing, model, options, report)
+        model = _read_module(loaded, options, report)
+    widen_graph(loaded, model, options, report)
     if is_hugging_face(source):
         names = [str(v.name) for v in model.graph.inputs]
-        if not leaves_out_modules(thing, options):
+        if not leaves_out_modules(loaded, options):
             note_unused_modules(
-                thing, used, [n for n in names if not is_cache_parameter(n)], tower_names(thing), report
+                loaded, used, [n for n in names if not is_cache_parameter(n)], tower_names(loaded), report
             )
         rename_cache_inputs(model)
         note_ranges(model)
@@ -95,60 +95,60 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     return model
 
 
-def _read_module(thing: torch.nn.Module, options: Options, report: Report) -> ir.Model:
+def _read_module(loaded: torch.nn.Module, options: Options, report: Report) -> ir.Model:
     """Return the graph of a module in memory, with as many dynamic dims as can be converted."""
     before = list(report.notes)
     try:
-        return _read_captured(thing, options, (), report)
+        return _read_captured(loaded, options, (), report)
     except (Unsupported, UsageError) as error:
         report.notes[:] = before
-        call, _ = next(candidate_calls(thing, options))
+        call, _ = next(candidate_calls(loaded, options))
         try:
-            return read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
+            return read_with_static_dims(partial(_read_captured, loaded, options), call, report, error)
         except (Unsupported, UsageError) as refused:
             if not loops_in_python(refused):
                 raise
             report.notes[:] = before
             why = "torch.export could not capture what forward loops over"
-            return _read_compiled(thing, replace(options, fixed={}), report, refused, why)
+            return _read_compiled(loaded, replace(options, fixed={}), report, refused, why)
 
 
-def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
+def _read_captured(loaded: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
     """Return the graph of a module in memory, with the dims `static` not dynamic."""
     try:
-        return _read_one_way(thing, options, static, report)
+        return _read_one_way(loaded, options, static, report)
     except (Unsupported, UsageError) as error:
-        if not static and any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
-            return _read_compiled(thing, options, report, error, "torch.export could not capture its recurrent layers")
+        if not static and any(isinstance(m, torch.nn.RNNBase) for m in loaded.modules()):
+            return _read_compiled(loaded, options, report, error, "torch.export could not capture its recurrent layers")
         if not is_about_data(error) and ".numpy() is not supported" not in error.message:
             raise
-        if (model := _read_loops_over_hits(thing, options, static, report)) is not None:
+        if (model := _read_loops_over_hits(loaded, options, static, report)) is not None:
             return model
         try:
-            return _read_all_ways(thing, options, static, report, error)
+            return _read_all_ways(loaded, options, static, report, error)
         except (Unsupported, UsageError) as refused:
-            return _read_with_fixed_counts(thing, options, static, report, refused)
+            return _read_with_fixed_counts(loaded, options, static, report, refused)
 
 
 def _read_loops_over_hits(
-    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report
+    loaded: torch.nn.Module, options: Options, static: Collection[Place], report: Report
 ) -> ir.Model | None:
     """Return the graph in which loops over `nonzero` run over the positions of a mask; None if there is none, or it
     fails.
     """
     before = list(report.notes)
-    with inference(thing):
-        idle_changes_nothing = loops_over_hits(thing, next(candidate_calls(thing, options))[0])
+    with inference(loaded):
+        idle_changes_nothing = loops_over_hits(loaded, next(candidate_calls(loaded, options))[0])
     for every in () if idle_changes_nothing is None else (True, False) if idle_changes_nothing else (False,):
         with places_of_hits(every):
             try:
                 try:
-                    model = _read_one_way(thing, options, static, report)
+                    model = _read_one_way(loaded, options, static, report)
                 except (Unsupported, UsageError) as error:
                     report.notes[:] = before
                     if not is_about_data(error):
                         raise
-                    model = _read_all_ways(thing, options, static, report, error)
+                    model = _read_all_ways(loaded, options, static, report, error)
             except (Unsupported, UsageError):
                 report.notes[:] = before
                 continue
@@ -162,7 +162,7 @@ def _read_loops_over_hits(
 
 
 def _read_with_fixed_counts(
-    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
+    loaded: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
     """Return the graph with torch.bincount limited to numbers below its minlength. If that fails, return a graph with
     symbolic numbers.
@@ -170,18 +170,18 @@ def _read_with_fixed_counts(
     before = list(report.notes)
     with fixed_counts() as met:
         try:
-            model = _read_one_way(thing, options, static, report)
+            model = _read_one_way(loaded, options, static, report)
         except (Unsupported, UsageError) as other:
             try:
                 if not met:
                     raise
                 report.notes[:] = before
-                model = _read_all_ways(thing, options, static, report, other)
+                model = _read_all_ways(loaded, options, static, report, other)
             except (Unsupported, UsageError) as last:
                 report.notes[:] = before
                 model, error = None, last if met else error
     if model is None:
-        return _read_with_symbolic_numbers(thing, options, static, report, error)
+        return _read_with_symbolic_numbers(loaded, options, static, report, error)
     if met:
         numbers = ", ".join(map(str, sorted(set(met))))
         report.note(
@@ -192,24 +192,24 @@ def _read_with_fixed_counts(
 
 
 def _read_with_symbolic_numbers(
-    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
+    loaded: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
     """Return the graph in which `int(x.max())` and similar numbers are known at run time only; if this fails, raise
     `error`.
     """
     before = list(report.notes)
-    with symbolic_numbers(thing) as changed:
+    with symbolic_numbers(loaded) as changed:
         if not changed:
             raise error
         try:
-            return _read_all_ways(thing, options, static, report, error)
+            return _read_all_ways(loaded, options, static, report, error)
         except (Unsupported, UsageError):
             report.notes[:] = before
             raise error from None
 
 
 def _read_all_ways(
-    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
+    loaded: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
 ) -> ir.Model:
     """Return the graph with both paths of each decision that forward makes on data.
 
@@ -222,7 +222,7 @@ def _read_all_ways(
         with patched(Stage.DECISIONS, path=path) as watching:
             made = watching[deciding]
             try:
-                return _read_one_way(thing, options, static, Report("another way") if path else report, False)
+                return _read_one_way(loaded, options, static, Report("another way") if path else report, False)
             finally:
                 lines.update(line for each in made for line in each.lines)
 
@@ -244,21 +244,21 @@ def _read_all_ways(
 
 
 def _read_one_way(
-    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, size_branches: bool = True
+    loaded: torch.nn.Module, options: Options, static: Collection[Place], report: Report, size_branches: bool = True
 ) -> ir.Model:
     """Return the graph of one capture, with the paths that forward takes for other sizes unless `size_branches` is
     False.
     """
     before = list(report.notes)
-    done = capture(thing, options, report, static)
-    read = partial(read_size_branches, thing) if size_branches and not options.single_size_branch else _lower_capture
+    done = capture(loaded, options, report, static)
+    read = partial(read_size_branches, loaded) if size_branches and not options.single_size_branch else _lower_capture
     try:
         return read(done, _wanted_names(done), report)
     except OneSizeOnly:
         if lengthened_call(done.call, every=True) is None:
             raise
         report.notes[:] = before
-        done = capture(thing, options, report, static, longer=True)
+        done = capture(loaded, options, report, static, longer=True)
         return read(done, _wanted_names(done), report)
 
 
@@ -270,12 +270,12 @@ def _lower_capture(done: Capture, names: Mapping[Place, str], report: Report) ->
     return lower(done.program, report, names, done.branches)
 
 
-def _read_script(thing: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:
+def _read_script(loaded: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:
     from .torchscript.inputs import recorded_inputs
     from .torchscript.lower import lower as lower_script
 
     recorded = recorded_inputs(path) if path is not None else ()
-    return lower_script(thing, options, report, recorded)
+    return lower_script(loaded, options, report, recorded)
 
 
 def _read_compiled(

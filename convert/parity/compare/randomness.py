@@ -29,13 +29,13 @@ Origins = dict[ir.Value, Location]
 
 def random_values(model: ir.Model) -> Origins:
     """Return every value that depends on random numbers, including values in subgraphs."""
-    drawing = {
+    samplers = {
         (f.domain, f.name): at
         for f in model.functions.values()
         if (at := next((location_of(n) for n in f.all_nodes() if is_random_node(n)), None)) is not None
     }
     found: Origins = {}
-    _spread(model.graph, found, drawing)
+    _spread(model.graph, found, samplers)
     return found
 
 
@@ -103,25 +103,25 @@ def describe_repeats(
     return found
 
 
-def _spread(graph: ir.Graph, found: Origins, drawing: Mapping[tuple[str, str], Location]) -> None:
+def _spread(graph: ir.Graph, found: Origins, samplers: Mapping[tuple[str, str], Location]) -> None:
     """Add to `found` the values of a graph and its subgraphs that depend on random values or on values in `found`."""
     for node in graph:
         if is_random_node(node):
             found.update({v: location_of(node) for v in node.outputs})
             continue
-        if (node.domain, node.op_type) in drawing:
-            found.update(dict.fromkeys(node.outputs, drawing[node.domain, node.op_type]))
+        if (node.domain, node.op_type) in samplers:
+            found.update(dict.fromkeys(node.outputs, samplers[node.domain, node.op_type]))
             continue
         if node.domain == "" and node.op_type in _SHAPE_ONLY:
             continue
         control = _CONTROL.get(node.op_type) if node.domain == "" else None
         if control is not None:
-            control(node, found, lambda body: _spread(body, found, drawing))
+            control(node, found, lambda body: _spread(body, found, samplers))
             continue
         origin = _first(node.inputs, found)
         for attribute in node.attributes.values():
             for body in subgraphs(attribute):
-                _spread(body, found, drawing)
+                _spread(body, found, samplers)
                 inside = [v for inner in body.all_nodes() for v in inner.outputs]
                 origin = origin or _first([*inside, *body.outputs], found)
         if origin is not None:

@@ -207,19 +207,19 @@ def _that_apply(model: ir.Model, found: Sequence[tuple[ir.Node, Difference]], ar
     from convert.reference.executor import run
 
     outer = {*model.graph.inputs, *(v for n in model.graph for v in n.outputs)}
-    asked = {
+    values_of = {
         node: [v for v in node.inputs if v is not None and v in outer]
         for node, difference in found
         if (difference.nonfinite or difference.equal) and node.graph is model.graph
     }
-    names = {str(v.name) for values in asked.values() for v in values if not v.is_graph_input()}
+    names = {str(v.name) for values in values_of.values() for v in values if not v.is_graph_input()}
     try:
         values = {**arrays, **(run(model, arrays, outputs=sorted(names)) if names else {})}
     except _NOT_RUN:
         return [_Excuse(node) for node, _ in found]
 
     def excuse(node: ir.Node, difference: Difference) -> _Excuse:
-        given = [values[str(v.name)] for v in asked.get(node, ())]
+        given = [values[str(v.name)] for v in values_of.get(node, ())]
         if not given or not (difference.nonfinite or difference.equal):
             return _Excuse(node)
         if difference.equal:

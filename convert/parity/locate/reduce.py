@@ -63,7 +63,7 @@ def reduce_failure(failure: Failure, path: Path, judge: Judge) -> Reduced | str:
 
     Raises `UsageError` if the files cannot be written, `ResourceLimit` if the disk is full.
     """
-    if failure.verdict.guilty == "frontend":
+    if failure.verdict.at_fault == "frontend":
         return "not reduced: the graph itself is not what the source computes, so no ONNX file shows the difference"
     try:
         work = failure.graph.clone()
@@ -123,7 +123,11 @@ class _Trial:
             verdict = verdict_on_conversion(part, arrays, self.form, self.options, self.failure.limits, self.judge)
         except ConvertError:
             return False  # the part is another model, which may be rejected
-        if verdict.status != FAIL or verdict.guilty == "frontend" or self.compared not in (None, bool(verdict.outputs)):
+        if (
+            verdict.status != FAIL
+            or verdict.at_fault == "frontend"
+            or self.compared not in (None, bool(verdict.outputs))
+        ):
             return False
         self.compared = bool(verdict.outputs)
         self.last = part, arrays, verdict.reason, list(nodes)

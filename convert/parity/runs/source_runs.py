@@ -32,9 +32,9 @@ Draw = Callable[[Sequence[Mapping[str, int]], Spans], list[Feed]]
 class RunFailure(ConvertError):
     """Error: the frontend's graph or the backend's target did not run, although the source did."""
 
-    def __init__(self, guilty: str, error: ConvertError) -> None:
+    def __init__(self, at_fault: str, error: ConvertError) -> None:
         super().__init__(error.sentence, hint=error.hint)
-        self.guilty, self.error = guilty, error
+        self.at_fault, self.error = at_fault, error
 
 
 class _SourceRefusal(Exception):

@@ -57,9 +57,9 @@ def _attribute_names(code: CodeType) -> Iterator[tuple[str, ...]]:
 _KERNELS_WITHOUT_GRADIENTS = ("aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention")
 
 
-def chooses_kernels_by_gradients(thing: Any) -> bool:
+def chooses_kernels_by_gradients(loaded: Any) -> bool:
     """Return whether a TorchScript program has nn.TransformerEncoder's check whether gradients are needed."""
-    graph = getattr(thing, "inlined_graph", None) if isinstance(thing, torch.jit.ScriptModule) else None
+    graph = getattr(loaded, "inlined_graph", None) if isinstance(loaded, torch.jit.ScriptModule) else None
     if graph is None or not graph.findAllNodes("aten::is_grad_enabled"):
         return False
     return any(graph.findAllNodes(kind) for kind in _KERNELS_WITHOUT_GRADIENTS)

@@ -144,15 +144,17 @@ def _join_facts(same: Mapping[ir.Value, ir.Value]) -> None:
     A size check that both captures have checks the facts of either.
     """
     for theirs, own in same.items():
-        node, twin = own.producer(), theirs.producer()
+        node, their_node = own.producer(), theirs.producer()
         first, second = known_dims(own), known_dims(theirs)
-        if node is None or twin is None:
+        if node is None or their_node is None:
             continue
         if first is not None and second is not None and len(first) == len(second):
             own.shape = ir.Shape(_dims_of_both(first, second))
         if own.meta.get(DIM_KEY) != theirs.meta.get(DIM_KEY):
             own.meta.pop(DIM_KEY, None)
-        texts = {n.metadata_props[SIZE_CHECK_KEY]: None for n in (node, twin) if SIZE_CHECK_KEY in n.metadata_props}
+        texts = {
+            n.metadata_props[SIZE_CHECK_KEY]: None for n in (node, their_node) if SIZE_CHECK_KEY in n.metadata_props
+        }
         if len(texts) > 1:
             node.metadata_props[SIZE_CHECK_KEY] = " and ".join(f"({text})" for text in texts)
 

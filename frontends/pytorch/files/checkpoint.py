@@ -103,11 +103,11 @@ def _objects(top: Any) -> Iterator[PickledObject]:
             yield item
 
 
-def hyper_parameters(thing: Any) -> dict[str, Any]:
+def hyper_parameters(content: Any) -> dict[str, Any]:
     """Return the arguments that Lightning stores with the weights of a module, by name, as far as they are plain
     data.
     """
-    given = thing.get("hyper_parameters") if isinstance(thing, Mapping) else None
+    given = content.get("hyper_parameters") if isinstance(content, Mapping) else None
     return {k: v for k, v in given.items() if isinstance(k, str) and _is_plain(v)} if type(given) is dict else {}
 
 
@@ -119,41 +119,41 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
-def state_dicts(thing: Any, depth: int = 3) -> Iterator[tuple[str, Mapping[str, torch.Tensor]]]:
+def state_dicts(content: Any, depth: int = 3) -> Iterator[tuple[str, Mapping[str, torch.Tensor]]]:
     """Yield the dicts of tensors in a checkpoint, each with its path (`state_dict`, `ema.module`), likely ones first.
 
     A dict inside such a dict is not separate.
     """
-    yield from _nested(thing, _is_state, "", depth, set())
+    yield from _nested(content, _is_state, "", depth, set())
 
 
-def nested_modules(thing: Any) -> dict[str, torch.nn.Module]:
+def nested_modules(content: Any) -> dict[str, torch.nn.Module]:
     """Return the modules in a checkpoint by their paths (`ema.module`), likely ones first; the file itself is "".
 
     A module that occurs twice has its first path. Losses are left out if there is another module.
     """
     found: dict[int, tuple[str, torch.nn.Module]] = {}
-    for place, module in _nested(thing, lambda value: isinstance(value, torch.nn.Module), "", 3, set()):
+    for place, module in _nested(content, lambda value: isinstance(value, torch.nn.Module), "", 3, set()):
         found.setdefault(id(module), (place, module))
     models = {place: module for place, module in found.values() if not isinstance(module, LossLayer)}
     return models or dict(found.values())
 
 
 def _nested(
-    thing: Any, wanted: Callable[[Any], bool], place: str, depth: int, seen: set[tuple[int, int]]
+    content: Any, wanted: Callable[[Any], bool], place: str, depth: int, seen: set[tuple[int, int]]
 ) -> Iterator[tuple[str, Any]]:
     """Yield the wanted objects with their paths; `seen` are the dicts already visited at each depth.
 
     A pickle can contain one dict a thousand times, which contains the next one a thousand times.
     """
-    if wanted(thing):
-        yield place, thing
+    if wanted(content):
+        yield place, content
         return
-    if not isinstance(thing, Mapping) or depth == 0 or (id(thing), depth) in seen:
+    if not isinstance(content, Mapping) or depth == 0 or (id(content), depth) in seen:
         return
-    seen.add((id(thing), depth))
-    for key in [*(k for k in NESTED if k in thing), *(k for k in thing if k not in NESTED)]:
-        yield from _nested(thing[key], wanted, f"{place}.{key}" if place else str(key), depth - 1, seen)
+    seen.add((id(content), depth))
+    for key in [*(k for k in NESTED if k in content), *(k for k in content if k not in NESTED)]:
+        yield from _nested(content[key], wanted, f"{place}.{key}" if place else str(key), depth - 1, seen)
 
 
 def _is_state(value: Any) -> bool:

@@ -27,7 +27,7 @@ from convert.request.options import Options
 from convert.request.source import Source
 
 from ..common.modes import note_training, refuse_cycles, refuse_odd_forward
-from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values, with_keywords, with_structures
+from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values, with_keywords, with_nested_inputs
 from ..torch_internals import gelu, own_buffers, own_parameters, own_parts, without_compiler
 from .checkpoint import hyper_parameters, stand_ins, state_dicts
 from .code_folder import load_code
@@ -69,24 +69,24 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
         check_archive(source.file, options, report)
     # Otherwise PyTorch uses indices of sparse tensors unchecked, and writes where they point.
     with torch.sparse.check_sparse_tensor_invariants(True):
-        thing = loaders[source.kind]() if source.path is not None else source.model
-    thing = without_compiler(thing)
-    if type(thing) is torch.nn.DataParallel and source.path is None:  # its forward has no named inputs
-        thing = thing.module
-    if isinstance(thing, torch.nn.Module):
-        refuse_cycles(thing)
-        refuse_odd_forward(thing)
-        note_training(thing, report)
+        loaded = loaders[source.kind]() if source.path is not None else source.model
+    loaded = without_compiler(loaded)
+    if type(loaded) is torch.nn.DataParallel and source.path is None:  # its forward has no named inputs
+        loaded = loaded.module
+    if isinstance(loaded, torch.nn.Module):
+        refuse_cycles(loaded)
+        refuse_odd_forward(loaded)
+        note_training(loaded, report)
     if is_hugging_face(source):
         note_fixed(fixed_by_name([], options.fixed, variadic=True), report)
-        return with_plain_forward(thing, options)
+        return with_plain_forward(loaded, options)
     # An object in memory keeps its mode; the code that runs it restores the mode.
-    if source.path is not None and isinstance(thing, torch.nn.Module) and not keep_mode:
-        thing.eval()
-    if isinstance(thing, torch.nn.Module) and not isinstance(thing, torch.jit.ScriptModule):
-        thing = with_keywords(thing, options)
-        thing = with_structures(thing, options.structures, report) if options.structures else thing
-    return with_fixed_values(thing, options.fixed, report) if options.fixed else thing
+    if source.path is not None and isinstance(loaded, torch.nn.Module) and not keep_mode:
+        loaded.eval()
+    if isinstance(loaded, torch.nn.Module) and not isinstance(loaded, torch.jit.ScriptModule):
+        loaded = with_keywords(loaded, options)
+        loaded = with_nested_inputs(loaded, options.nested_inputs, report) if options.nested_inputs else loaded
+    return with_fixed_values(loaded, options.fixed, report) if options.fixed else loaded
 
 
 ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")
@@ -148,8 +148,10 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
         )
     extra = [(kind, name) for name, kind in classes if kind is not None] + _known_functions(found)
     code = unpickler(options) if refused and (options.model or options.code) else pickle
-    thing = _torch_load(path, None if refused else extra, code, lambda error: missing_class_hint(error, found, options))
-    module = chosen_module(path, thing, options, report)
+    loaded = _torch_load(
+        path, None if refused else extra, code, lambda error: missing_class_hint(error, found, options)
+    )
+    module = chosen_module(path, loaded, options, report)
     if not options.trust:
         _refuse_odd_names(module, path)
     return module
@@ -235,11 +237,11 @@ def _load_checkpoint(
         return [("", _load_safetensors(path))], {}
     data = _read_saved(path)
     trusted = options.trust and bool(pickle_scan.unsafe_globals(data.globals))
-    thing = _torch_load(path, None if trusted else stand_ins(data))
-    found = list(state_dicts(thing))
+    loaded = _torch_load(path, None if trusted else stand_ins(data))
+    found = list(state_dicts(loaded))
     if not found:
         raise BadInput(f"{path} holds no state dict", hint="save one with torch.save(module.state_dict(), path)")
-    return found, hyper_parameters(thing)
+    return found, hyper_parameters(loaded)
 
 
 def _weights_as_data(path: Path) -> list[tuple[str, Mapping[str, torch.Tensor]]]:

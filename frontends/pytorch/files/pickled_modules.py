@@ -109,13 +109,13 @@ def missing_class_hint(error: Exception, needed: Sequence[str], options: Options
     return DAMAGED
 
 
-def chosen_module(path: Path, thing: Any, options: Options, report: Report) -> torch.nn.Module:
+def chosen_module(path: Path, content: Any, options: Options, report: Report) -> torch.nn.Module:
     """Return the module in a file; of several, the one at `--part`, or the only one of `--model`'s class.
 
     Averages over training (`ema`) count only if there is nothing else. Raises `BadInput` if the file has no module, and
     `UsageError` if it has several and the choice is open.
     """
-    modules = nested_modules(thing)
+    modules = nested_modules(content)
     if not modules:
         raise BadInput(
             f"{path} holds no torch.nn.Module", hint="give the factory of the module with --model pkg.mod:factory"

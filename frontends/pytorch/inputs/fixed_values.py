@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from convert.errors import UsageError
 from convert.nearest import names_hint
 from convert.outcome.report import Report
-from convert.request.given_inputs import Structure, shown_value
+from convert.request.given_inputs import NestedInput, shown_value
 from convert.request.options import Options
 
 from .arguments import argument_of
@@ -36,40 +36,40 @@ def fixed_by_name(names: Sequence[str], fixed: Mapping[str | int, Any], variadic
     return found
 
 
-def with_fixed_values(thing: Any, fixed: Mapping[str | int, Any], report: Report) -> Any:
+def with_fixed_values(loaded: Any, fixed: Mapping[str | int, Any], report: Report) -> Any:
     """Return a shallow copy of a module whose forward lacks the parameters in `fixed`; other objects unchanged.
 
     TorchScript gets the values when it is called (`script_values`). Raises `UsageError` for a name that forward lacks,
     and for a program that was captured with another value.
     """
-    if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        return thing
-    if isinstance(thing, ExportedProgram):
-        _check_constants(thing, fixed)
-        return thing
-    signature = inspect.signature(thing.forward)
+    if isinstance(loaded, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return loaded
+    if isinstance(loaded, ExportedProgram):
+        _check_constants(loaded, fixed)
+        return loaded
+    signature = inspect.signature(loaded.forward)
     places = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     variadic = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     values = fixed_by_name([p.name for p in places], fixed, variadic)
     values = {n: _as_annotated(v, n, signature.parameters.get(n)) for n, v in values.items()}
     note_fixed(values, report)
-    return _bound(thing, signature, values)
+    return _bound(loaded, signature, values)
 
 
-def with_structures(module: nn.Module, structures: Mapping[str, Structure], report: Report) -> nn.Module:
-    """Return a shallow copy of the module whose forward takes dicts and tuples and builds the classes in `structures`
-    from them.
+def with_nested_inputs(module: nn.Module, nested_inputs: Mapping[str, NestedInput], report: Report) -> nn.Module:
+    """Return a shallow copy of the module whose forward takes dicts and tuples, and builds the classes in
+    `nested_inputs` from them.
 
     Content other than arrays is constant, which a note says.
     """
     signature = inspect.signature(module.forward)
     names = set(signature.parameters)
-    layouts = {n: argument_of(n, names, {leaf: leaf for leaf in s.names()}) for n, s in structures.items()}
-    note_fixed({f"{n}_{k}": v for n, s in structures.items() for k, v in s.constants().items()}, report)
+    layouts = {n: argument_of(n, names, {leaf: leaf for leaf in s.names()}) for n, s in nested_inputs.items()}
+    note_fixed({f"{n}_{k}": v for n, s in nested_inputs.items() for k, v in s.constants().items()}, report)
 
     def changed(given: inspect.BoundArguments) -> None:
-        for name in structures.keys() & given.arguments.keys():
-            given.arguments[name] = structures[name].build(_by_name(layouts[name], given.arguments[name]))
+        for name in nested_inputs.keys() & given.arguments.keys():
+            given.arguments[name] = nested_inputs[name].build(_by_name(layouts[name], given.arguments[name]))
 
     return _with_signature(module, [p.replace(annotation=p.empty) for p in signature.parameters.values()], changed)
 
@@ -148,7 +148,7 @@ def _bound(module: nn.Module, signature: inspect.Signature, values: Mapping[str,
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(order, args, strict=False)), **kwargs, **values}
-        ahead = [given.pop(n) for n in _leading(places, given)]
+        ahead = [given.pop(n) for n in _leading_parameters(places, given)]
         ahead += args[len(order) :]
         if own is None:
             return type(self).forward(self, *ahead, **given)
@@ -160,7 +160,7 @@ def _bound(module: nn.Module, signature: inspect.Signature, values: Mapping[str,
     return bound
 
 
-def _leading(places: Sequence[str], given: Mapping[str, Any]) -> list[str]:
+def _leading_parameters(places: Sequence[str], given: Mapping[str, Any]) -> list[str]:
     """Return the leading parameters that have a value."""
     count = next((i for i, n in enumerate(places) if n not in given), len(places))
     return list(places[:count])

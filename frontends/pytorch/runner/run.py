@@ -70,13 +70,13 @@ def run(
         feeds = [{parameter_name(name): array for name, array in feed.items()} for feed in feeds]
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     keep_mode = as_used and source.kind in _SCRIPTS
-    thing = _loaded(source, options, double=precision == "float64", keep_mode=keep_mode)
-    narrow = narrow_dtypes(thing, options)
+    loaded = _loaded(source, options, double=precision == "float64", keep_mode=keep_mode)
+    narrow = narrow_dtypes(loaded, options)
     if precision != "float64":
-        thing = widened_for_run(thing, options, owned=source.path is not None)
-    paired = complex_inputs(thing, options)
+        loaded = widened_for_run(loaded, options, owned=source.path is not None)
+    paired = complex_inputs(loaded, options)
     double = precision == "float64"
-    call, module = named_call(thing, double, source.path is not None, options.fixed, guards=as_used)
+    call, module = named_call(loaded, double, source.path is not None, options.fixed, guards=as_used)
     results = []
     with torch.no_grad(), inference(None if keep_mode else module), all_in_double() if double else nullcontext():
         for feed in feeds:
@@ -109,10 +109,10 @@ def _loaded(source: Source, options: Options, *, double: bool, keep_mode: bool) 
     place = source.path, options, found.st_mtime_ns, found.st_size, found.st_ino
     if double and kept[0] == place and kept[1] is not None and kept[2] is not None and _is_as_before(kept[1], kept[2]):
         return kept[1]
-    thing = load(source, options, keep_mode=keep_mode)
-    if not double and isinstance(thing, ExportedProgram):
-        _kept.append((place, thing, _tensors_now(thing)))
-    return thing
+    loaded = load(source, options, keep_mode=keep_mode)
+    if not double and isinstance(loaded, ExportedProgram):
+        _kept.append((place, loaded, _tensors_now(loaded)))
+    return loaded
 
 
 def _tensors_now(program: ExportedProgram) -> dict[str, tuple[int, torch.Tensor | None]]:
@@ -139,26 +139,26 @@ def _is_as_before(program: ExportedProgram, before: Mapping[str, tuple[int, torc
 
 
 def named_call(
-    thing: Any, double: bool, owned: bool, fixed: Mapping[str | int, Any], *, guards: bool = False
+    loaded: Any, double: bool, owned: bool, fixed: Mapping[str | int, Any], *, guards: bool = False
 ) -> tuple[Callable[[dict[str, torch.Tensor]], Any], torch.nn.Module | None]:
     """Return a function from inputs by name to outputs by name, and the module behind it if there is one.
 
     With `double`, the module is a copy in float64, or the module itself if it is `owned`.
     """
-    if isinstance(thing, ExportedProgram):
-        module: torch.nn.Module = thing.module(check_guards=guards)
+    if isinstance(loaded, ExportedProgram):
+        module: torch.nn.Module = loaded.module(check_guards=guards)
         module = widened_module(module, owned) if double else module
         # Such a module refuses eval(), because its mode was fixed when it was captured.
-        names = thing.graph_signature.user_inputs
-        return _stateful_call(lambda tensors: call_program(thing, module, tensors), module, names), None
-    if isinstance(thing, torch.jit.ScriptFunction):
-        schema: Any = thing.schema  # a property, which PyTorch's annotations call a method
-        return lambda tensors: _call_script(thing, schema.arguments, tensors, fixed), None
-    if isinstance(thing, torch.jit.ScriptModule):
-        script = _widened_script(thing, owned) if double else thing
+        names = loaded.graph_signature.user_inputs
+        return _stateful_call(lambda tensors: call_program(loaded, module, tensors), module, names), None
+    if isinstance(loaded, torch.jit.ScriptFunction):
+        schema: Any = loaded.schema  # a property, which PyTorch's annotations call a method
+        return lambda tensors: _call_script(loaded, schema.arguments, tensors, fixed), None
+    if isinstance(loaded, torch.jit.ScriptModule):
+        script = _widened_script(loaded, owned) if double else loaded
         arguments = script_method(script, "forward").schema.arguments[1:]
         return _stateful_script(script, arguments, fixed), script
-    module = widened_module(thing, owned) if double else thing
+    module = widened_module(loaded, owned) if double else loaded
 
     def call(tensors: dict[str, torch.Tensor]) -> Any:
         args, kwargs = arrange_arguments(module, tensors)

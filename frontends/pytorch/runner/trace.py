@@ -36,12 +36,12 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
     """
     from ..files.loader import load
 
-    thing = load(source, options)
-    if complex_inputs(thing, options):
+    loaded = load(source, options)
+    if complex_inputs(loaded, options):
         raise Unsupported("models with complex inputs are not followed")
-    program = _program(thing, feed, options)
+    program = _program(loaded, feed, options)
     if program is None or changed_buffers(program):
-        return _trace_kernels(thing, feed, options)
+        return _trace_kernels(loaded, feed, options)
     module = widened_module(program.module(check_guards=False), owned=False)
     recorder = _NodeRecorder(module)
     with torch.no_grad(), inference(None), all_in_double():
@@ -50,20 +50,20 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
     return recorder.trace
 
 
-def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> ExportedProgram | None:
-    if isinstance(thing, ExportedProgram):
-        return thing
-    if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
+def _program(loaded: Any, feed: Mapping[str, np.ndarray], options: Options) -> ExportedProgram | None:
+    if isinstance(loaded, ExportedProgram):
+        return loaded
+    if isinstance(loaded, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
         return None
     examples = dict[str | int, np.ndarray](feed.items())
     try:  # capture with these very inputs, so that it takes the same path
-        return capture(thing, replace(options, inputs=(), examples=examples), Report("trace")).program
+        return capture(loaded, replace(options, inputs=(), examples=examples), Report("trace")).program
     except (Unsupported, UsageError):
         return None
 
 
-def _trace_kernels(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
-    call, module = named_call(thing, True, False, options.fixed)
+def _trace_kernels(loaded: Any, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    call, module = named_call(loaded, True, False, options.fixed)
     watching = _KernelRecorder()
     with torch.no_grad(), inference(module), all_in_double(), watching:
         call({name: tensor_of_feed(array, True) for name, array in feed.items()})

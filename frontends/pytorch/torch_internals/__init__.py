@@ -375,9 +375,9 @@ def script_object(module: torch.jit.ScriptModule) -> Any:
     return module._c
 
 
-def script_method(thing: Any, name: str) -> Any:
+def script_method(script: Any, name: str) -> Any:
     """Return a method of a module or of its C++ object, with its graph and its schema."""
-    return getattr(thing, "_c", thing)._get_method(name)
+    return getattr(script, "_c", script)._get_method(name)
 
 
 def has_script_method(module: torch.jit.ScriptModule, name: str) -> bool:
@@ -390,9 +390,9 @@ def script_method_names(module: torch.jit.ScriptModule) -> list[str]:
     return list(module._c._method_names())
 
 
-def script_hooks(thing: Any) -> tuple[list[Any], list[Any]]:
+def script_hooks(script: Any) -> tuple[list[Any], list[Any]]:
     """Return the compiled hooks of a module, or of its C++ object: those before forward, and those after it."""
-    found = getattr(thing, "_c", thing)
+    found = getattr(script, "_c", script)
     return list(found._get_forward_pre_hooks()), list(found._get_forward_hooks())
 
 

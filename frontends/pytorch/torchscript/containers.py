@@ -95,11 +95,11 @@ def _mutation_rule(change: Callable[..., Any]) -> Container:
     list.
     """
 
-    def apply(walk: Walk, thing: List, items: tuple[Any, ...], *args: Any) -> Any:
+    def apply(walk: Walk, obj: List, items: tuple[Any, ...], *args: Any) -> Any:
         new = list(items)
         change(new, *args)
-        walk.memory.write(thing, tuple(new))
-        return thing
+        walk.memory.write(obj, tuple(new))
+        return obj
 
     return _list_rule(apply)
 
@@ -222,12 +222,12 @@ def _clear(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _length(walk: Walk, node: Any, args: list[Any]) -> Any:
-    thing = args[0]
-    if isinstance(thing, (str, tuple)):
-        return len(_known_text(thing) if isinstance(thing, str) else thing)
-    if isinstance(thing, List) and isinstance(thing.state, Sequence):
+    obj = args[0]
+    if isinstance(obj, (str, tuple)):
+        return len(_known_text(obj) if isinstance(obj, str) else obj)
+    if isinstance(obj, List) and isinstance(obj.state, Sequence):
         return call_on_sequence(walk, node, args)
-    return len(thing.state) if isinstance(thing, (List, Dict)) else NotImplemented
+    return len(obj.state) if isinstance(obj, (List, Dict)) else NotImplemented
 
 
 def _contains(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -310,10 +310,10 @@ def _update_dict(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _set_default(walk: Walk, node: Any, args: list[Any]) -> Any:
-    thing, key, value = args
-    if _known_key(key) not in thing.state:
-        walk.memory.write(thing, {**thing.state, key: value})
-    return thing.state[key]
+    obj, key, value = args
+    if _known_key(key) not in obj.state:
+        walk.memory.write(obj, {**obj.state, key: value})
+    return obj.state[key]
 
 
 DICTS: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {

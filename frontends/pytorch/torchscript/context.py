@@ -113,9 +113,9 @@ class Walk:
         if isinstance(value, tuple):
             return tuple(self.lift_object(v, f"{path}.{i}") for i, v in enumerate(value))
         if isinstance(value, (ScriptModuleObject, ScriptObject)):
-            thing = Object(value, path)
-            self.objects.append(thing)
-            return thing
+            obj = Object(value, path)
+            self.objects.append(obj)
+            return obj
         if not isinstance(value, enum.Enum) and script_class(type(value)) is not None:
             # PyTorch copies such an object to Python, and the copy does not follow changes of the object itself.
             raise Unsupported(

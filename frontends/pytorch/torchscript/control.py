@@ -103,7 +103,7 @@ def _run_branch(walk: Walk, way: Way) -> Branch | None:
         try:
             results = [snapshot(walk, r) for r in way()]
             written, invalidated = writes_since(walk, start)
-            return Branch(body, results, {thing: snapshot(walk, thing) for thing in written}, invalidated)
+            return Branch(body, results, {obj: snapshot(walk, obj) for obj in written}, invalidated)
         except ProgramError:
             discard_graph(body)
             return None
@@ -117,7 +117,7 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
     Returns the results.
     """
     written, invalidated = _merge_writes(sides)
-    before = {thing: snapshot(walk, thing) for thing in written}
+    before = {obj: snapshot(walk, obj) for obj in written}
     kept = [{t: side.writes.get(t, before[t]) for t in written} for side in sides]
     ends = [[complete_snapshot(walk, a[t], b[t]) for t in written] for a, b in (kept, kept[::-1])]
     trees = [[*side.results, *end] for side, end in zip(sides, ends, strict=True)]
@@ -125,8 +125,8 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
     if any(is_unknown(tree) for side in trees for tree in side):
         for side in sides:
             discard_graph(side.body)
-        for thing in written:
-            forget_state(walk, thing)
+        for obj in written:
+            forget_state(walk, obj)
         return [UNKNOWN] * count
     pairs: list[tuple[Slot, Slot, Slot]] = []
 
@@ -139,11 +139,11 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
     made: dict[tuple[int, int], Any] = {}
 
     def take(path: Path, a: Slot, b: Slot) -> Any:
-        value = as_value(walk, common_slot(a, b), next(outputs), a.thing, b.thing, own=a.thing is b.thing)
-        if a.thing is None or b.thing is None:
+        value = as_value(walk, common_slot(a, b), next(outputs), a.obj, b.obj, own=a.obj is b.obj)
+        if a.obj is None or b.obj is None:
             return value
         # If both branches return one tensor under two names, the result is one tensor as well.
-        return made.setdefault((id(a.thing), id(b.thing)), value)
+        return made.setdefault((id(a.obj), id(b.obj)), value)
 
     for tensor in invalidated:
         mark_stale(walk.memory, tensor, str(at))
@@ -152,8 +152,8 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
         merge_snapshots(walk, a, b, take, own=i >= count, joined=joined)
         for i, (a, b) in enumerate(zip(*trees, strict=True))
     ]
-    for thing, value in zip(written, values[count:], strict=True):
-        restore_state(walk, thing, value)
+    for obj, value in zip(written, values[count:], strict=True):
+        restore_state(walk, obj, value)
     return values[:count]
 
 
@@ -166,12 +166,12 @@ def _merge_writes(sides: list[Branch]) -> tuple[list[Mutable], list[Mutable]]:
     invalidated = list(dict.fromkeys([*sides[0].invalidated, *sides[1].invalidated]))
     written = [t for t in dict.fromkeys([*sides[0].writes, *sides[1].writes]) if t not in invalidated]
     kept: list[Mutable] = []
-    for thing in written:
-        view = thing.view if isinstance(thing, Tensor) else None
+    for obj in written:
+        view = obj.view if isinstance(obj, Tensor) else None
         if view is None or not any(base in written or base in invalidated for base in view.bases):
-            kept.append(thing)
-        elif isinstance(thing, Tensor) and (view.replay is None or view.bases[0] in invalidated):
-            invalidated.append(thing)
+            kept.append(obj)
+        elif isinstance(obj, Tensor) and (view.replay is None or view.bases[0] in invalidated):
+            invalidated.append(obj)
     return kept, invalidated
 
 
@@ -211,8 +211,8 @@ def explore_block(walk: Walk, env: Env, block: Any, args: list[Any], run: Run) -
         finally:
             walk.g = outer
             discard_graph(body)
-    for thing in written:
-        forget_state(walk, thing)
+    for obj in written:
+        forget_state(walk, obj)
 
 
 def discard_graph(body: Graph) -> None:

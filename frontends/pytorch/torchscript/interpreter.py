@@ -34,15 +34,15 @@ from .values import UNINITIALIZED, UNKNOWN, Dict, Function, List, Number, Object
 # -- graphs and blocks ------------------------------------------------------------------------------------------------
 
 
-def run_method(walk: Walk, thing: Object, name: str, args: list[Any]) -> Any:
+def run_method(walk: Walk, obj: Object, name: str, args: list[Any]) -> Any:
     """Call a method of a module and return its result."""
-    key = (id(thing.script), name)
+    key = (id(obj.script), name)
     if key not in walk.graphs:
         # Keep the module as well, because its id may be reused once it is gone.
-        walk.graphs[key] = (_with_autocast(script_method(thing.script, name).graph), thing.script)
-    outer, walk.path = walk.path, thing.path
+        walk.graphs[key] = (_with_autocast(script_method(obj.script, name).graph), obj.script)
+    outer, walk.path = walk.path, obj.path
     try:
-        return run_graph(walk, walk.graphs[key][0], [thing, *args])
+        return run_graph(walk, walk.graphs[key][0], [obj, *args])
     finally:
         walk.path = outer
 
@@ -131,29 +131,29 @@ def _constant(walk: Walk, env: Env, node: Any) -> Any:
 
 
 def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
-    thing, name = env[node.input().unique()], node.s("name")
-    if has_unknown(thing):
+    obj, name = env[node.input().unique()], node.s("name")
+    if has_unknown(obj):
         return UNKNOWN
-    if name == "training" and name not in thing.written:
+    if name == "training" and name not in obj.written:
         return False
-    if name not in thing.state:
-        if thing.script is None:
+    if name not in obj.state:
+        if obj.script is None:
             raise Unsupported(f"the attribute {name} of an object before it is set")
-        _fetch_attribute(walk, thing, name)
-    return thing.state[name]
+        _fetch_attribute(walk, obj, name)
+    return obj.state[name]
 
 
-def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
+def _fetch_attribute(walk: Walk, obj: Object, name: str) -> None:
     """Copy a module's attribute into its state, once, so that a second read returns the same tensor.
 
     Raises `Unsupported` for an object of a class of the program.
     """
-    path = f"{thing.path}.{name}" if thing.path else name
+    path = f"{obj.path}.{name}" if obj.path else name
     if path in walk.states:
         value = walk.states[path]
     else:
         try:
-            content = thing.script.getattr(name)
+            content = obj.script.getattr(name)
         except RuntimeError as error:  # raised for a class of the file, whose Python class PyTorch would need
             raise Unsupported(
                 f"{path} is an object of a class of the program, which PyTorch does not hand out",
@@ -161,15 +161,15 @@ def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
             ) from error
         value = walk.lift_object(content, path)
     _set_outer_scope(value)
-    if isinstance(value, Tensor) and isinstance(thing.script, ScriptModuleObject) and _is_parameter(thing, name):
+    if isinstance(value, Tensor) and isinstance(obj.script, ScriptModuleObject) and _is_parameter(obj, name):
         walk.trainable.add(value)
-    thing.read.add(name)
-    thing.state = {**thing.state, name: value}
-    walk.memory.recall(thing, name, value)
+    obj.read.add(name)
+    obj.state = {**obj.state, name: value}
+    walk.memory.recall(obj, name, value)
 
 
-def _is_parameter(thing: Object, name: str) -> bool:
-    parameters: Any = ScriptParameterDict(thing.script)
+def _is_parameter(obj: Object, name: str) -> bool:
+    parameters: Any = ScriptParameterDict(obj.script)
     return any(name == other for other, _ in parameters.items())
 
 
@@ -183,11 +183,11 @@ def _set_outer_scope(value: Any) -> None:
 
 
 def _set_attribute(walk: Walk, env: Env, node: Any) -> Any:
-    thing, value, name = *(env[v.unique()] for v in node.inputs()), node.s("name")
-    if walk.memory.scope and name not in thing.state and thing.script is not None:
-        _fetch_attribute(walk, thing, name)  # the variable then keeps its value if the branch is not taken
-    thing.written[name] = walk.location(node, "assignment to an attribute")
-    walk.memory.write(thing, {**thing.state, name: value})
+    obj, value, name = *(env[v.unique()] for v in node.inputs()), node.s("name")
+    if walk.memory.scope and name not in obj.state and obj.script is not None:
+        _fetch_attribute(walk, obj, name)  # the variable then keeps its value if the branch is not taken
+    obj.written[name] = walk.location(node, "assignment to an attribute")
+    walk.memory.write(obj, {**obj.state, name: value})
     return ()
 
 
@@ -197,23 +197,23 @@ def _create_object(walk: Walk, env: Env, node: Any) -> Any:
 
 
 def _call_method(walk: Walk, env: Env, node: Any) -> Any:
-    thing, *args = (env[v.unique()] for v in node.inputs())
-    if has_unknown(thing):
+    obj, *args = (env[v.unique()] for v in node.inputs())
+    if has_unknown(obj):
         return UNKNOWN
-    if isinstance(thing, OneOf):
-        ways: list[Way] = [partial(_call_alone, walk, one, node.s("name"), args) for one in thing.modules]
+    if isinstance(obj, OneOf):
+        ways: list[Way] = [partial(_call_alone, walk, one, node.s("name"), args) for one in obj.modules]
         at = walk.location(node, "module of a list")
-        return _run_call(walk, node, lambda: run_one_of(walk, thing.place, ways, at)[0])
-    if thing.script is None:
+        return _run_call(walk, node, lambda: run_one_of(walk, obj.place, ways, at)[0])
+    if obj.script is None:
         key = f"{node.inputsAt(0).type().annotation_str}.{node.s('name')}"
         if key not in walk.graphs:
             walk.graphs[key] = _inline_call(node)
-        return _run_call(walk, node, lambda: run_graph(walk, walk.graphs[key], [thing, *args]))
-    return _run_call(walk, node, lambda: run_method(walk, thing, node.s("name"), args))
+        return _run_call(walk, node, lambda: run_graph(walk, walk.graphs[key], [obj, *args]))
+    return _run_call(walk, node, lambda: run_method(walk, obj, node.s("name"), args))
 
 
-def _call_alone(walk: Walk, thing: Object, name: str, args: list[Any]) -> list[Any]:
-    return [run_method(walk, thing, name, args)]
+def _call_alone(walk: Walk, obj: Object, name: str, args: list[Any]) -> list[Any]:
+    return [run_method(walk, obj, name, args)]
 
 
 def _call_function(walk: Walk, env: Env, node: Any) -> Any:

@@ -122,8 +122,8 @@ def _run_dynamic(
         ]
         step = _try_step(walk, env, loop, run)
         if step is UNKNOWN:
-            for thing in loop.written:
-                forget_state(walk, thing)
+            for obj in loop.written:
+                forget_state(walk, obj)
             return [UNKNOWN] * loop.count
         if step is not None:
             return _finish_loop(walk, loop, step, steps, condition)
@@ -160,7 +160,7 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
             worse = [t for t in invalidated if t not in loop.invalidated]
             loop.results = [snapshot(walk, v) for v in results]
             final = _compare_steps(walk, loop, loop.results, invalidated)
-            listed = {p for p, slot in (final or {}).items() if isinstance(slot.thing, Tensor) and slot.thing.listed}
+            listed = {p for p, slot in (final or {}).items() if isinstance(slot.obj, Tensor) and slot.obj.listed}
             if not listed <= loop.listed:
                 loop.listed |= listed
                 final = None
@@ -182,7 +182,7 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
 
 def _value_at(walk: Walk, loop: Loop, path: Path, value: ir.Value, *last: Any) -> Any:
     """Return the program's value for what is carried at a path; `last` is the value that the step left there."""
-    first = leaf_at(loop.initial[path[0]], path[1:]).thing
+    first = leaf_at(loop.initial[path[0]], path[1:]).obj
     return as_value(walk, loop.varying[path], value, first, *last, own=path[0] >= loop.count)
 
 
@@ -190,9 +190,9 @@ def _begin_step(walk: Walk, loop: Loop, given: dict[Path, Any]) -> None:
     """Set the objects that the steps write to into their state at the beginning of a step."""
     for tensor in loop.invalidated:
         mark_stale(walk.memory, tensor, str(loop.at))
-    for i, thing in enumerate(loop.written, loop.count):
-        if thing not in loop.invalidated:
-            restore_state(walk, thing, _build_initial(walk, loop, i, given), effect=False)
+    for i, obj in enumerate(loop.written, loop.count):
+        if obj not in loop.invalidated:
+            restore_state(walk, obj, _build_initial(walk, loop, i, given), effect=False)
 
 
 def _build_initial(walk: Walk, loop: Loop, i: int, given: dict[Path, Any]) -> Any:
@@ -232,8 +232,8 @@ def _refuse_aliases(loop: Loop, final: dict[Path, Slot]) -> None:
 
     The caller asks only if the step writes to a carried tensor, since otherwise the difference does not show.
     """
-    things = [slot.thing for slot in final.values() if isinstance(slot.thing, Tensor)]
-    if len(set(things)) != len(things):
+    objs = [slot.obj for slot in final.values() if isinstance(slot.obj, Tensor)]
+    if len(set(objs)) != len(objs):
         raise Unsupported("a tensor that this loop carries under two names is written to in place").with_location(
             loop.at
         )
@@ -257,9 +257,9 @@ def _finish_loop(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any)
     for tensor in loop.invalidated:
         mark_stale(walk.memory, tensor, str(loop.at))
     outputs = dict(zip(order, [made] if len(order) == 1 else made, strict=True))
-    given = {path: _value_at(walk, loop, path, value, step.final[path].thing) for path, value in outputs.items()}
+    given = {path: _value_at(walk, loop, path, value, step.final[path].obj) for path, value in outputs.items()}
     values = [_build_initial(walk, loop, i, given) for i in range(len(loop.initial))]
-    for thing, value in zip(loop.written, values[loop.count :], strict=True):
-        if thing not in loop.invalidated:
-            restore_state(walk, thing, value)
+    for obj, value in zip(loop.written, values[loop.count :], strict=True):
+        if obj not in loop.invalidated:
+            restore_state(walk, obj, value)
     return values[: loop.count]

@@ -76,10 +76,10 @@ def complete_snapshot(walk: Walk, tree: Tree, other: Tree) -> Tree:
     """Return a module's snapshot with the attributes that only `other` has: their present values, which never
     changed.
     """
-    if not isinstance(tree, Snapshot) or not isinstance(other, Snapshot) or not isinstance(tree.thing, Object):
+    if not isinstance(tree, Snapshot) or not isinstance(other, Snapshot) or not isinstance(tree.obj, Object):
         return tree
     here = dict(zip(tree.keys, tree.items, strict=True))
-    state = tree.thing.state
+    state = tree.obj.state
     here |= {name: snapshot(walk, state[name]) for name in other.keys if name not in here and name in state}
     return replace(tree, keys=tuple(sorted(here)), items=tuple(here[name] for name in sorted(here)))
 
@@ -102,10 +102,10 @@ def as_sequence_slot(tree: Tree) -> Slot:
     ranks = {None if i.shape is None else len(i.shape) for i in items}
     shape = _unknown_dims(ranks.pop()) if len(ranks) == 1 else None
     for item in items:
-        if isinstance(item.thing, Tensor):
-            mark_listed(item.thing)
+        if isinstance(item.obj, Tensor):
+            mark_listed(item.obj)
     first = items[0] if items else None
-    return Slot(tree, tree.thing, Sequence, first.dtype if first else None, shape, None, first.kind if first else None)
+    return Slot(tree, tree.obj, Sequence, first.dtype if first else None, shape, None, first.kind if first else None)
 
 
 def _unknown_dims(rank: int | None) -> tuple[Dim, ...] | None:
@@ -131,13 +131,13 @@ def merge_snapshots(
     """
     a, b = match_structure(a, b), match_structure(b, a)
     if isinstance(a, Snapshot) and isinstance(b, Snapshot):
-        if a.thing is not None and a.thing is b.thing and not own:
-            return a.thing
-        if isinstance(a.thing, List) and isinstance(b.thing, List) and len(a.items) != len(b.items):
+        if a.obj is not None and a.obj is b.obj and not own:
+            return a.obj
+        if isinstance(a.obj, List) and isinstance(b.obj, List) and len(a.items) != len(b.items):
             return leaf(path, as_sequence_slot(a), as_sequence_slot(b))
-        if len(a.items) != len(b.items) or a.keys != b.keys or type(a.thing) is not type(b.thing):
+        if len(a.items) != len(b.items) or a.keys != b.keys or type(a.obj) is not type(b.obj):
             raise Unsupported("a tuple or dict whose items depend on data")
-        if a.thing is not b.thing and any(isinstance(t.thing, Object) and t.thing.script is not None for t in (a, b)):
+        if a.obj is not b.obj and any(isinstance(t.obj, Object) and t.obj.script is not None for t in (a, b)):
             raise Unsupported("which of two modules is meant, as the data decides")
         items = [
             merge_snapshots(walk, x, y, leaf, (*path, i), joined=joined)
@@ -146,10 +146,10 @@ def merge_snapshots(
         made = _build_container(walk, a, items)
         if joined is None or own or not isinstance(made, Container):
             return made
-        _link_older(walk, made, a.thing, b.thing)
-        return joined.setdefault((id(a.thing), id(b.thing)), made)
+        _link_older(walk, made, a.obj, b.obj)
+        return joined.setdefault((id(a.obj), id(b.obj)), made)
     if isinstance(a, Snapshot) or isinstance(b, Snapshot):
-        if all(isinstance(t.thing, List) for t in (a, b)):
+        if all(isinstance(t.obj, List) for t in (a, b)):
             return leaf(path, as_sequence_slot(a), as_sequence_slot(b))
         raise Unsupported(f"a variable that is {_describe(a)} or {_describe(b)}, as the data decides")
     return _slot_value(a) if _is_same(a, b, own) else leaf(path, a, b)
@@ -161,19 +161,19 @@ def build_value(walk: Walk, tree: Tree, given: dict[Path, Any], path: Path = (),
         return given[path]
     if isinstance(tree, Slot):
         return _slot_value(tree)
-    if tree.thing is not None and not own and not any(p[: len(path)] == path for p in given):
-        return tree.thing
+    if tree.obj is not None and not own and not any(p[: len(path)] == path for p in given):
+        return tree.obj
     made = _build_container(walk, tree, [build_value(walk, t, given, (*path, i)) for i, t in enumerate(tree.items)])
     if not own and isinstance(made, Container):
-        _link_older(walk, made, tree.thing)
+        _link_older(walk, made, tree.obj)
     return made
 
 
-def _link_older(walk: Walk, made: Container, *things: Any) -> None:
+def _link_older(walk: Walk, made: Container, *objs: Any) -> None:
     """Link a new list, dict or object to the older ones that it stands for, which exist since before the finished
     branch or step.
     """
-    found: list[Any] = [t for t in things if isinstance(t, Container) and t is not made]
+    found: list[Any] = [t for t in objs if isinstance(t, Container) and t is not made]
     older = [t for t in found if t.scope <= walk.memory.scope]
     walk.memory.link(made, list(dict.fromkeys(older)))
 
@@ -192,8 +192,8 @@ def match_structure(tree: Tree, other: Tree) -> Tree:
     if isinstance(tree, Slot):
         if tree.content is not UNINITIALIZED or isinstance(other, Slot):
             return tree
-        fresh = {List: lambda: List(()), Dict: lambda: Dict({})}.get(type(other.thing))
-        tree = Snapshot(fresh() if fresh else other.thing, (tree,) * len(other.items), other.keys)
+        fresh = {List: lambda: List(()), Dict: lambda: Dict({})}.get(type(other.obj))
+        tree = Snapshot(fresh() if fresh else other.obj, (tree,) * len(other.items), other.keys)
     if isinstance(other, Slot) or len(tree.items) != len(other.items):
         return tree
     return replace(tree, items=tuple(match_structure(x, y) for x, y in zip(tree.items, other.items, strict=True)))
@@ -202,26 +202,26 @@ def match_structure(tree: Tree, other: Tree) -> Tree:
 def _build_container(walk: Walk, like: Snapshot, items: list[Any]) -> Any:
     if is_optional(like):
         return OptionalValue(*items)
-    if like.thing is None:
+    if like.obj is None:
         return tuple(items)
-    if isinstance(like.thing, List):
+    if isinstance(like.obj, List):
         return List(tuple(items), walk.memory.scope)
     contents = dict(zip(like.keys, items, strict=True))
-    if isinstance(like.thing, Object):
-        made = Object(like.thing.script, like.thing.path, {**like.thing.state, **contents}, walk.memory.scope)
-        made.written |= like.thing.written
+    if isinstance(like.obj, Object):
+        made = Object(like.obj.script, like.obj.path, {**like.obj.state, **contents}, walk.memory.scope)
+        made.written |= like.obj.written
         return made
     return Dict(contents, walk.memory.scope)
 
 
 def _slot_value(slot: Slot) -> Any:
-    return slot.thing if slot.thing is not None else slot.content
+    return slot.obj if slot.obj is not None else slot.content
 
 
 def _is_same(a: Slot, b: Slot, own: bool) -> bool:
     """Return whether two leaves hold the same value, so that nothing has to be computed."""
-    if a.thing is not None or b.thing is not None:
-        return a.thing is b.thing and (not own or a.content is b.content)
+    if a.obj is not None or b.obj is not None:
+        return a.obj is b.obj and (not own or a.content is b.content)
     if isinstance(a.content, Number) and isinstance(b.content, Number):
         return a.content.value is b.content.value
     return a.content is b.content or (type(a.content) is type(b.content) and bool(a.content == b.content))
@@ -229,7 +229,7 @@ def _is_same(a: Slot, b: Slot, own: bool) -> bool:
 
 def _describe(tree: Tree) -> str:
     if isinstance(tree, Snapshot):
-        return "a tuple" if tree.thing is None else f"a {type(tree.thing).__name__.lower()}"
+        return "a tuple" if tree.obj is None else f"a {type(tree.obj).__name__.lower()}"
     if tree.kind is Tensor:
         return f"a tensor of {tree.dtype.name.lower() if tree.dtype else 'unknown dtype'}"
     return repr(tree.content) if tree.kind is None else "a list" if tree.kind is Sequence else f"a {tree.kind.__name__}"
@@ -329,19 +329,19 @@ def _outer_bases(walk: Walk, tensor: Tensor) -> list[Tensor]:
     return [] if tensor.view is None else [b for base in tensor.view.bases for b in _outer_bases(walk, base)]
 
 
-def restore_state(walk: Walk, thing: Mutable, value: Any, *, effect: bool = True) -> None:
+def restore_state(walk: Walk, obj: Mutable, value: Any, *, effect: bool = True) -> None:
     """Give an object the state of `value`."""
     state = value.state
-    if isinstance(thing, Tensor):
-        seen = thing.view.versions if thing.view is not None else ()
-        example = thing.state.example if state.example is None else state.example
+    if isinstance(obj, Tensor):
+        seen = obj.view.versions if obj.view is not None else ()
+        example = obj.state.example if state.example is None else state.example
         state = TensorState(state.content, example, walk.memory.version(), seen)
-    walk.memory.write(thing, state, effect=effect)
+    walk.memory.write(obj, state, effect=effect)
 
 
-def forget_state(walk: Walk, thing: Mutable) -> None:
+def forget_state(walk: Walk, obj: Mutable) -> None:
     """Make an object's content unknown, after an operator without a rule."""
-    if isinstance(thing, Tensor):
-        walk.memory.write(thing, replace(thing.state, content=UNKNOWN, version=walk.memory.version()))
+    if isinstance(obj, Tensor):
+        walk.memory.write(obj, replace(obj.state, content=UNKNOWN, version=walk.memory.version()))
     else:
-        walk.memory.write(thing, UNKNOWN if isinstance(thing, List) else dict.fromkeys(thing.state, UNKNOWN))
+        walk.memory.write(obj, UNKNOWN if isinstance(obj, List) else dict.fromkeys(obj.state, UNKNOWN))

@@ -19,13 +19,13 @@ from .sequences import length_of, set_sequence_type
 from .values import NUMBERS, List, Number, Sequence, is_known
 
 
-def _is_numbers(thing: Any) -> bool:
-    """Return whether `thing` is a list of numbers some of which are known at run time only."""
-    if not isinstance(thing, List):
+def _is_numbers(obj: Any) -> bool:
+    """Return whether `obj` is a list of numbers some of which are known at run time only."""
+    if not isinstance(obj, List):
         return False
-    if isinstance(thing.state, Sequence):
-        return thing.state.item in NUMBERS
-    return not is_known(thing) and all(isinstance(i, (Number, bool, int, float)) for i in thing.state)
+    if isinstance(obj.state, Sequence):
+        return obj.state.item in NUMBERS
+    return not is_known(obj) and all(isinstance(i, (Number, bool, int, float)) for i in obj.state)
 
 
 def _is_asked_at_run_time(args: list[Any]) -> bool:
@@ -80,13 +80,13 @@ def _rule(function: Callable[..., Any]) -> Callable[[Walk, Any, list[Any]], Any]
     return apply
 
 
-def _sum(walk: Walk, thing: List, row: ir.Value, kind: type) -> Number:
+def _sum(walk: Walk, obj: List, row: ir.Value, kind: type) -> Number:
     kind = float if kind is float else int
     return Number(mark_scalar(walk.g.ReduceSum(cast(walk.g, row, NUMBERS[kind]), keepdims=0)), kind)
 
 
 def _extreme_rule(name: str) -> Callable[..., Any]:
-    def reduce(walk: Walk, thing: List, row: ir.Value, kind: type, *others: Any) -> Any:
+    def reduce(walk: Walk, obj: List, row: ir.Value, kind: type, *others: Any) -> Any:
         if others or kind is bool:
             raise Unsupported("the larger or smaller of two lists, or of flags, that are known at run time only")
         return Number(mark_scalar(walk.g.node(name, [row], {"keepdims": 0})), kind)
@@ -101,12 +101,12 @@ def _sorted_row(walk: Walk, row: ir.Value, kind: type, reverse: Any) -> ir.Value
     return ordered
 
 
-def _sorted(walk: Walk, thing: List, row: ir.Value, kind: type, reverse: Any = False) -> List:
-    return List(_list_of(walk, _sorted_row(walk, row, kind, reverse), kind, thing.state), walk.memory.scope)
+def _sorted(walk: Walk, obj: List, row: ir.Value, kind: type, reverse: Any = False) -> List:
+    return List(_list_of(walk, _sorted_row(walk, row, kind, reverse), kind, obj.state), walk.memory.scope)
 
 
-def _sort(walk: Walk, thing: List, row: ir.Value, kind: type, reverse: Any = False) -> Any:
-    walk.memory.write(thing, _list_of(walk, _sorted_row(walk, row, kind, reverse), kind, thing.state))
+def _sort(walk: Walk, obj: List, row: ir.Value, kind: type, reverse: Any = False) -> Any:
+    walk.memory.write(obj, _list_of(walk, _sorted_row(walk, row, kind, reverse), kind, obj.state))
     return ()
 
 
@@ -115,13 +115,13 @@ def _same(g: Graph, row: ir.Value, kind: type, wanted: Any) -> ir.Value:
     return g.Equal(cast(g, row, NUMBERS[common]), cast(g, as_number(g, wanted), NUMBERS[common]))
 
 
-def _count(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -> Number:
+def _count(walk: Walk, obj: List, row: ir.Value, kind: type, wanted: Any) -> Number:
     g = walk.g
     return Number(mark_scalar(g.ReduceSum(cast(g, _same(g, row, kind, wanted), NUMBERS[int]), keepdims=0)), int)
 
 
-def _contains(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -> Number:
-    return Number(mark_scalar(walk.g.Greater(_count(walk, thing, row, kind, wanted).value, 0)), bool)
+def _contains(walk: Walk, obj: List, row: ir.Value, kind: type, wanted: Any) -> Number:
+    return Number(mark_scalar(walk.g.Greater(_count(walk, obj, row, kind, wanted).value, 0)), bool)
 
 
 def first_place(g: Graph, same: ir.Value) -> ir.Value:
@@ -129,26 +129,26 @@ def first_place(g: Graph, same: ir.Value) -> ir.Value:
     return g.Squeeze(g.Gather(g.NonZero(same), g.const([0]), axis=1), [0, 1])
 
 
-def _index(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -> Number:
+def _index(walk: Walk, obj: List, row: ir.Value, kind: type, wanted: Any) -> Number:
     """Return the index of an item; without one, PyTorch raises an exception, and the graph fails when it runs."""
     return Number(mark_scalar(first_place(walk.g, _same(walk.g, row, kind, wanted))), int)
 
 
 def replace_number(walk: Walk, node: Any, args: list[Any]) -> Any:
     """items[place] = number, for a run-time place."""
-    thing, place, item = args
-    if not isinstance(thing, List) or not isinstance(place, Number) or not isinstance(thing.state, tuple):
+    obj, place, item = args
+    if not isinstance(obj, List) or not isinstance(place, Number) or not isinstance(obj.state, tuple):
         return NotImplemented
-    kinds = {type_of_number(i) if isinstance(i, (Number, bool, int, float)) else None for i in (*thing.state, item)}
+    kinds = {type_of_number(i) if isinstance(i, (Number, bool, int, float)) else None for i in (*obj.state, item)}
     if len(kinds) != 1 or None in kinds:
         return NotImplemented
     g = walk.g
     with g.at(walk.location(node)):
-        row, kind = _row(walk, thing.state)
+        row, kind = _row(walk, obj.state)
         value = g.Unsqueeze(cast(g, as_number(g, item), NUMBERS[kind]), [0])
         written = g.ScatterElements(row, g.Unsqueeze(as_number(g, place), [0]), value, axis=0)
-        walk.memory.write(thing, _list_of(walk, written, kind, thing.state))
-    return thing
+        walk.memory.write(obj, _list_of(walk, written, kind, obj.state))
+    return obj
 
 
 def _flags(walk: Walk, row: ir.Value, wanted: bool) -> ir.Value:
@@ -159,11 +159,11 @@ def _flags(walk: Walk, row: ir.Value, wanted: bool) -> ir.Value:
     return count
 
 
-def _any(walk: Walk, thing: List, row: ir.Value, kind: type) -> Number:
+def _any(walk: Walk, obj: List, row: ir.Value, kind: type) -> Number:
     return Number(mark_scalar(walk.g.Greater(_flags(walk, row, True), 0)), bool)
 
 
-def _all(walk: Walk, thing: List, row: ir.Value, kind: type) -> Number:
+def _all(walk: Walk, obj: List, row: ir.Value, kind: type) -> Number:
     return Number(mark_scalar(walk.g.Equal(_flags(walk, row, False), 0)), bool)
 
 

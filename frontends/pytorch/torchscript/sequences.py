@@ -66,46 +66,46 @@ def _unbound_tensor(sequence: Sequence) -> tuple[ir.Value, int] | None:
     return node.inputs[0], node.attributes["axis"].as_int()
 
 
-def _append(walk: Walk, thing: List, sequence: Sequence, item: Any) -> List:
-    walk.memory.write(thing, insert_items(walk, sequence, [item]))
-    return thing
+def _append(walk: Walk, obj: List, sequence: Sequence, item: Any) -> List:
+    walk.memory.write(obj, insert_items(walk, sequence, [item]))
+    return obj
 
 
-def _insert(walk: Walk, thing: List, sequence: Sequence, place: Any, item: Any) -> Any:
-    walk.memory.write(thing, insert_items(walk, sequence, [item], place))
+def _insert(walk: Walk, obj: List, sequence: Sequence, place: Any, item: Any) -> Any:
+    walk.memory.write(obj, insert_items(walk, sequence, [item], place))
     return ()
 
 
-def _extend(walk: Walk, thing: List, sequence: Sequence, more: List) -> List:
-    walk.memory.write(thing, concat_sequences(walk, sequence, more.state))
-    return thing
+def _extend(walk: Walk, obj: List, sequence: Sequence, more: List) -> List:
+    walk.memory.write(obj, concat_sequences(walk, sequence, more.state))
+    return obj
 
 
-def _replace(walk: Walk, thing: List, sequence: Sequence, place: Any, item: Any) -> List:
+def _replace(walk: Walk, obj: List, sequence: Sequence, place: Any, item: Any) -> List:
     place = _index_from_start(walk, place, length_of(walk, sequence))
     shorter = replace(sequence, value=_sequence_like(walk, walk.g.SequenceErase(sequence.value, place), sequence))
-    walk.memory.write(thing, insert_items(walk, shorter, [item], Number(place, int)))
-    return thing
+    walk.memory.write(obj, insert_items(walk, shorter, [item], Number(place, int)))
+    return obj
 
 
-def _pop(walk: Walk, thing: List, sequence: Sequence, place: Any = -1) -> Any:
+def _pop(walk: Walk, obj: List, sequence: Sequence, place: Any = -1) -> Any:
     item = item_of(walk, sequence, place)
     shorter = walk.g.SequenceErase(sequence.value, as_number(walk.g, place))
-    walk.memory.write(thing, replace(sequence, value=_sequence_like(walk, shorter, sequence)))
+    walk.memory.write(obj, replace(sequence, value=_sequence_like(walk, shorter, sequence)))
     return item
 
 
-def _reverse(walk: Walk, thing: List, sequence: Sequence) -> Any:
-    walk.memory.write(thing, _slice_sequence(walk, sequence, None, None, -1))
+def _reverse(walk: Walk, obj: List, sequence: Sequence) -> Any:
+    walk.memory.write(obj, _slice_sequence(walk, sequence, None, None, -1))
     return ()
 
 
-def _clear(walk: Walk, thing: List, sequence: Sequence) -> Any:
-    walk.memory.write(thing, _empty_sequence(walk, sequence))
+def _clear(walk: Walk, obj: List, sequence: Sequence) -> Any:
+    walk.memory.write(obj, _empty_sequence(walk, sequence))
     return ()
 
 
-def _slice(walk: Walk, thing: List, sequence: Sequence, start: Any, end: Any, step: Any = 1) -> List:
+def _slice(walk: Walk, obj: List, sequence: Sequence, start: Any, end: Any, step: Any = 1) -> List:
     if not isinstance(step, int) or step == 0:
         raise Unsupported("slicing a list by a step known at run time only")
     return List(_slice_sequence(walk, sequence, start, end, step), walk.memory.scope)
@@ -117,12 +117,12 @@ _ON_SEQUENCES: dict[str, Callable[..., Any]] = {
     "extend": _extend,
     "_set_item": _replace,
     "pop": _pop,
-    "Delete": lambda walk, thing, sequence, place: (_pop(walk, thing, sequence, place), ())[1],
+    "Delete": lambda walk, obj, sequence, place: (_pop(walk, obj, sequence, place), ())[1],
     "reverse": _reverse,
     "clear": _clear,
     "slice": _slice,
-    "len": lambda walk, thing, sequence: Number(mark_scalar(length_of(walk, sequence)), int),
-    "__getitem__": lambda walk, thing, sequence, place: item_of(walk, sequence, place),
+    "len": lambda walk, obj, sequence: Number(mark_scalar(length_of(walk, sequence)), int),
+    "__getitem__": lambda walk, obj, sequence, place: item_of(walk, sequence, place),
 }
 
 

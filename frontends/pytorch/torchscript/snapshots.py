@@ -20,7 +20,7 @@ class Slot:
     """
 
     content: Any
-    thing: Any = None
+    obj: Any = None
     kind: Any = None
     dtype: ir.DataType | None = None
     shape: tuple[Dim, ...] | None = None
@@ -30,9 +30,9 @@ class Slot:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The content of a list, dict, tuple or module at one moment; `thing` is the object, `keys` those of a dict."""
+    """The content of a list, dict, tuple or module at one moment; `obj` is the object, `keys` those of a dict."""
 
-    thing: Any
+    obj: Any
     items: tuple[Any, ...]
     keys: tuple[Any, ...] = ()
 
@@ -49,7 +49,7 @@ MAYBE = ("present", "value")
 
 def is_optional(tree: Tree) -> bool:
     """Return whether a snapshot is an optional whose presence depends on data."""
-    return isinstance(tree, Snapshot) and tree.thing is None and tree.keys == MAYBE
+    return isinstance(tree, Snapshot) and tree.obj is None and tree.keys == MAYBE
 
 
 def may_be_none(a: Tree, b: Tree) -> bool:

@@ -33,29 +33,29 @@ def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, to
     start: returns tensors that can replace an initial None (`first_call.py`). Raises `Unsupported` for parameters, for
     lists and dicts, whose structure may change from call to call, and for a None that no tensor can replace.
     """
-    effects = {id(thing) for thing, _, effect in walk.memory.journal if effect}
+    effects = {id(obj) for obj, _, effect in walk.memory.journal if effect}
     changed = [
-        (thing, name, _attribute_path(thing, name))
-        for thing in walk.objects
-        for name, value in thing.state.items()
-        if _is_assigned(thing, name, value) or _is_written(value, effects)
+        (obj, name, _attribute_path(obj, name))
+        for obj in walk.objects
+        for name, value in obj.state.items()
+        if _is_assigned(obj, name, value) or _is_written(value, effects)
     ]
     unset = [p for t, n, p in changed if n in t.read and isinstance(t.state[n], Tensor) and t.script.getattr(n) is None]
     started = start([path for path in unset if path not in walk.states]) if unset else {}
     found, problems = {}, []
     hint = "make it a buffer (register_buffer) of one shape, or an argument"
-    for thing, name, path in changed:
-        if _is_assigned(thing, name, thing.state[name]) and name not in thing.read:
+    for obj, name, path in changed:
+        if _is_assigned(obj, name, obj.state[name]) and name not in obj.read:
             walk.report.note(
                 f"forward sets {path} and never reads it: that is not part of the converted model", code="unused-state"
             )
             continue
-        before = started.get(path, thing.script.getattr(name))
+        before = started.get(path, obj.script.getattr(name))
         if isinstance(before, _PYTHON) or (isinstance(before, torch.Tensor) and not _is_parameter(before)):
             found[path] = before
         else:
             kind = "parameter" if isinstance(before, torch.Tensor) else type(before).__name__
-            at = thing.written.get(name)
+            at = obj.written.get(name)
             why = f"forward changes {path}, a {kind}, which cannot be an input and an output of a graph"
             if before is None:
                 why = f"{path} is None before forward and something else after it, and zeros do not do in its place"
@@ -63,7 +63,7 @@ def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, to
             problems.append(Problem(why, at) if at else Problem(why))
     if problems:
         raise Unsupported(problems=problems, hint=hint)
-    written = {path for thing, name, path in changed if _is_written(thing.state[name], effects)}
+    written = {path for obj, name, path in changed if _is_written(obj.state[name], effects)}
     _refuse_shared(walk, {path: tensor for path, tensor in found.items() if path in written})
     return found
 
@@ -71,9 +71,9 @@ def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, to
 def _refuse_shared(walk: Walk, written: Mapping[str, Any]) -> None:
     """Raise `Unsupported` if forward writes to memory of another attribute, which it also reads."""
     for path, before in written.items():
-        for thing in walk.objects:
-            for name in sorted(thing.read):
-                other, tensor = _attribute_path(thing, name), thing.script.getattr(name)
+        for obj in walk.objects:
+            for name in sorted(obj.read):
+                other, tensor = _attribute_path(obj, name), obj.script.getattr(name)
                 if other != path and isinstance(tensor, torch.Tensor) and _share_memory(tensor, before):
                     raise Unsupported(
                         f"forward writes to {path}, whose memory {other} has too",
@@ -107,7 +107,7 @@ def add_state_inputs(walk: Walk, states: Mapping[str, Any], taken: Collection[st
 def add_state_outputs(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
     """Add graph outputs for the attributes' values at the end of forward. Raises `Unsupported` for a changed shape."""
     names = state_inputs(states, taken)
-    ends = {_attribute_path(thing, name): value for thing in walk.objects for name, value in thing.state.items()}
+    ends = {_attribute_path(obj, name): value for obj in walk.objects for name, value in obj.state.items()}
     for path, before in states.items():
         end = ends.get(path, walk.states[path])
         if isinstance(end, Tensor):
@@ -144,16 +144,16 @@ def note_state(report: Report, states: Mapping[str, Any], taken: Collection[str]
     )
 
 
-def _attribute_path(thing: Object, name: str) -> str:
-    return f"{thing.path}.{name}" if thing.path else name
+def _attribute_path(obj: Object, name: str) -> str:
+    return f"{obj.path}.{name}" if obj.path else name
 
 
-def _is_assigned(thing: Object, name: str, value: Any) -> bool:
-    return name in thing.written and not _is_unchanged(thing, name, value)
+def _is_assigned(obj: Object, name: str, value: Any) -> bool:
+    return name in obj.written and not _is_unchanged(obj, name, value)
 
 
-def _is_unchanged(thing: Object, name: str, value: Any) -> bool:
-    before = thing.script.getattr(name)
+def _is_unchanged(obj: Object, name: str, value: Any) -> bool:
+    before = obj.script.getattr(name)
     if isinstance(value, Tensor):
         content = value.state.content
         known = isinstance(content, torch.Tensor) and isinstance(before, torch.Tensor)

@@ -155,7 +155,7 @@ def _unwrap_value(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _differs(args: list[Any]) -> Any:
-    """Return whether two things are not the same object; for an optional and None, whether the optional has a value."""
+    """Return whether two values are not the same object; for an optional and None, whether the optional has a value."""
     for one, other in (args, args[::-1]):
         if isinstance(one, OptionalValue) and other is None:
             return one.present

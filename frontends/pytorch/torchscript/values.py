@@ -218,35 +218,35 @@ class Memory:
     scopes: int = 0
     versions: int = 0
 
-    def write(self, thing: Mutable, state: Any, *, effect: bool = True) -> None:
-        """Replace the state of `thing`; with `effect` False, the write only refreshes a cache.
+    def write(self, obj: Mutable, state: Any, *, effect: bool = True) -> None:
+        """Replace the state of `obj`; with `effect` False, the write only refreshes a cache.
 
-        Lists, dicts and objects that may be the same thing under another name become `Lost`, because their content is
+        Lists, dicts and objects that may be the same object under another name become `Lost`, because their content is
         then uncertain.
         """
-        self.journal.append((thing, thing.state, effect))
-        thing.state = state
-        if effect and isinstance(thing, Container):
-            for other in _others(thing):
+        self.journal.append((obj, obj.state, effect))
+        obj.state = state
+        if effect and isinstance(obj, Container):
+            for other in _others(obj):
                 self.lose(other)
 
-    def lose(self, thing: Any) -> None:
+    def lose(self, obj: Any) -> None:
         """Forbid access to a list, dict or object, and to nothing else."""
-        self.journal.append((thing, thing.state, True))
-        thing.state = Lost()
+        self.journal.append((obj, obj.state, True))
+        obj.state = Lost()
 
-    def link(self, new: Container, things: list[Any]) -> None:
+    def link(self, new: Container, objs: list[Any]) -> None:
         """Note that data may decide that `new` stands for one of these lists, dicts or objects."""
-        for thing in things:
-            new.may_be.append(thing)
-            thing.stands.append(new)
-        self.links += things
+        for obj in objs:
+            new.may_be.append(obj)
+            obj.stands.append(new)
+        self.links += objs
 
-    def recall(self, thing: Object, name: str, value: Any) -> None:
-        """Add an attribute that `thing` always had to its recorded states before each write."""
+    def recall(self, obj: Object, name: str, value: Any) -> None:
+        """Add an attribute that `obj` always had to its recorded states before each write."""
         for i, (other, state, effect) in enumerate(self.journal):
-            if other is thing and name not in state:
-                self.journal[i] = (thing, {**state, name: value}, effect)
+            if other is obj and name not in state:
+                self.journal[i] = (obj, {**state, name: value}, effect)
 
     def version(self) -> int:
         """Return a number that no content had before."""
@@ -267,18 +267,18 @@ class Memory:
         try:
             yield start
         finally:
-            for thing, state, _ in reversed(self.journal[start:]):
-                thing.state = state
+            for obj, state, _ in reversed(self.journal[start:]):
+                obj.state = state
             del self.journal[start:]
-            for thing in self.links[links:]:
-                thing.stands.pop()
+            for obj in self.links[links:]:
+                obj.stands.pop()
             del self.links[links:]
             self.scope = outer
 
 
-def _others(thing: Container) -> list[Any]:
-    """Return all containers that may be the same object as `thing`, by following `may_be` and then `stands`."""
-    found: list[Any] = [thing]
+def _others(obj: Container) -> list[Any]:
+    """Return all containers that may be the same object as `obj`, by following `may_be` and then `stands`."""
+    found: list[Any] = [obj]
     for one in found:
         found += [other for other in one.may_be if other not in found]
     for one in found:
@@ -286,9 +286,9 @@ def _others(thing: Container) -> list[Any]:
     return [other for other in found if not isinstance(other.state, Lost)][1:] if len(found) > 1 else []
 
 
-def is_lost(thing: Any) -> bool:
+def is_lost(obj: Any) -> bool:
     """Return whether the content of a tensor, list, dict or object is uncertain."""
-    return thing.state.stale if isinstance(thing, Tensor) else isinstance(thing.state, Lost)
+    return obj.state.stale if isinstance(obj, Tensor) else isinstance(obj.state, Lost)
 
 
 def is_known(value: Any) -> bool:

@@ -101,11 +101,11 @@ def _error_summary(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(text.split())[:300]}"
 
 
-def program_from_function(thing: Any, options: Options, report: Report) -> Program:
+def program_from_function(function: Any, options: Options, report: Report) -> Program:
     """Return the program of a tf.function or ConcreteFunction. Raises `UsageError` if it needs a signature."""
-    concrete = thing
-    if not hasattr(thing, "captured_inputs"):
-        concrete = _concrete_function(thing, options.inputs)
+    concrete = function
+    if not hasattr(function, "captured_inputs"):
+        concrete = _concrete_function(function, options.inputs)
     inputs, outputs = function_names(concrete)
     return _program_of_concrete(concrete, concrete.name.decode(), inputs, outputs)
 

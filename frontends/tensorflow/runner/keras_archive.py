@@ -149,8 +149,8 @@ def _own_classes(config: Any) -> list[str]:
 def _defined_in(code: Sequence[str]) -> dict[str, Any]:
     """Return the classes and functions of the user's files by name. Keras itself finds only registered ones."""
     stems = [Path(file).stem for file in code]
-    found = [(name, thing) for stem in stems for name, thing in vars(sys.modules[stem]).items()]
-    return {name: thing for name, thing in found if getattr(thing, "__module__", "") in stems and callable(thing)}
+    found = [(name, value) for stem in stems for name, value in vars(sys.modules[stem]).items()]
+    return {name: value for name, value in found if getattr(value, "__module__", "") in stems and callable(value)}
 
 
 def _loading_hint(config: Any, known: Container[str]) -> str:

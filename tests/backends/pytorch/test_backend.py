@@ -94,11 +94,11 @@ def test_an_input_hides_nothing_that_the_program_uses(name: str, tmp_path: Path)
 
 def test_fine_tuning_goes_as_with_a_module_written_by_hand(tmp_path: Path) -> None:
     module = loaded(perceptron(), tmp_path).module()
-    twin = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2, bias=False))
+    reference = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2, bias=False))
     own = dict(module.named_parameters())
-    twin[0].weight.data.copy_(own["body.0.weight"])
-    twin[0].bias.data.copy_(own["body.0.bias"])
-    twin[2].weight.data.copy_(own["head.kernel"])
+    reference[0].weight.data.copy_(own["body.0.weight"])
+    reference[0].bias.data.copy_(own["body.0.bias"])
+    reference[2].weight.data.copy_(own["head.kernel"])
     torch.manual_seed(0)
     x, wanted = torch.randn(16, 4), torch.randn(16, 2)
 
@@ -113,7 +113,7 @@ def test_fine_tuning_goes_as_with_a_module_written_by_hand(tmp_path: Path) -> No
         return found
 
     ours = losses(module.parameters(), lambda x: module(x)["y.1"])
-    assert ours == pytest.approx(losses(twin.parameters(), twin), rel=1e-5)
+    assert ours == pytest.approx(losses(reference.parameters(), reference), rel=1e-5)
     assert ours[-1] < 0.9 * ours[0]
 
 

@@ -120,15 +120,15 @@ def test_gradients_end_with_a_call(form: str, tmp_path: Path) -> None:
     here.
     """
     convert.convert(Counter(), form, tmp_path / f"m{FORMS[form]}", inputs=["x:float32[batch,3]"], verify=False)
-    network, twin = loaded(tmp_path / f"m{FORMS[form]}"), Counter()
+    network, reference = loaded(tmp_path / f"m{FORMS[form]}"), Counter()
     for x in map(torch.from_numpy, X):
         found = network(x)
         found = next(iter(found.values())) if isinstance(found, dict) else found
         found.sum().backward()
-        twin(x).sum().backward()
-        twin.total = twin.total.detach()
+        reference(x).sum().backward()
+        reference.total = reference.total.detach()
     (weight,) = network.parameters()
-    torch.testing.assert_close(weight.grad, twin.weight.grad)
+    torch.testing.assert_close(weight.grad, reference.weight.grad)
 
 
 def accumulating(dims: list[Any], note: Any) -> onnx.ModelProto:

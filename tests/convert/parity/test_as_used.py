@@ -125,7 +125,7 @@ def test_a_saved_model_that_does_not_load_fails(tmp_path: Path) -> None:
     source, target, graph = renamed(difference(), {"a": "a b", "b": "a-b"}, tmp_path)
     names = Names({"a": "a b", "b": "a-b"}, {})
     verdict = verify(source, target, graph, Options(), VerifyMethod(names=names))
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
     assert "the target does not run: loaded by tf.saved_model.load: ValueError: duplicate parameter" in verdict.reason
 
 
@@ -135,7 +135,7 @@ def test_inputs_that_are_swapped_when_they_are_called_by_name_fail(tmp_path: Pat
     """TensorFlow sorts `x.1` before `x_0`, and `x_1` after it."""
     source, target, graph = renamed(difference(), {"a": "x.1", "b": "x_0"}, tmp_path)
     verdict = verify(source, target, graph, Options(), VerifyMethod(names=Names({"a": "x.1", "b": "x_0"}, {})))
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
 
 
 @pytest.mark.slow

@@ -168,7 +168,7 @@ def test_a_difference_excuses_the_rows_that_it_is_about(row: int) -> None:
     both = verdict_on(rows_apart(), [0, row], [NONFINITE])
     assert both.status == verdict.status
     if row >= 2:
-        assert both.guilty == "backend"
+        assert both.at_fault == "backend"
         assert both.reason.startswith(
             "y: on special, in rows where what Exp make of special values is no reason, 3 of 12 elements differ"
         )
@@ -189,7 +189,7 @@ def test_either_side_has_its_rows() -> None:
     assert verdict_on(rows_apart(), [0], [], of_source, graph_off=[0]).status == PASS
     assert verdict_on(rows_apart(), [0, 1], [NONFINITE], of_source, graph_off=[0]).status == PASS
     found = verdict_on(rows_apart(), [2], [NONFINITE], of_source, graph_off=[2])
-    assert (found.status, found.guilty) == (FAIL, "frontend")
+    assert (found.status, found.at_fault) == (FAIL, "frontend")
 
 
 @pytest.mark.parametrize(("row", "status"), [(2, PASS), (3, FAIL)])

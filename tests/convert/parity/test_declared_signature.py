@@ -120,7 +120,7 @@ def test_what_convert_wrote_fails_and_of_a_file_of_the_users_it_is_noted(tmp_pat
     change, reason = DEFECTS["batch of one"]
     source, target, graph = _files(tmp_path, change)
     made = verify(source, target, graph, Options(), VerifyMethod(seeds=1))
-    assert (made.status, made.guilty) == (FAIL, "backend")
+    assert (made.status, made.at_fault) == (FAIL, "backend")
     assert made.reason.startswith(reason)
     theirs = convert.verify(source.file, target.file, method=VerifyMethod(seeds=1)).verdict
     assert theirs is not None

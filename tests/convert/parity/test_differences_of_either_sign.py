@@ -192,19 +192,19 @@ def test_outputs_are_those_of_the_graph(way: int) -> None:
     model, feeds, exact = plain(shape=[2]), [Feed("one", {"x": np.ones(2, np.float32)})], [{"y": np.arange(2.0)}]
     single = [{"y": np.arange(2, dtype=np.float32)}]
     runs = RunOutputs({"float32": single, "float64": exact}, [{"yz"[way < 0]: single[0]["y"]}], exact)
-    assert verdict_on(model, feeds, runs, VerifyMethod()).guilty == ("" if way > 0 else "backend")
+    assert verdict_on(model, feeds, runs, VerifyMethod()).at_fault == ("" if way > 0 else "backend")
     for names in (["x"], ["y", "z"], []):
         target = [dict.fromkeys(names, single[0]["y"])]
         found = verdict_on(
             model, feeds, RunOutputs({"float32": single, "float64": exact}, target, exact), VerifyMethod()
         )
-        assert (found.status, found.guilty) == (FAIL, "backend")
+        assert (found.status, found.at_fault) == (FAIL, "backend")
     for names in (["y", "z"], []):
         source = [dict.fromkeys(names, single[0]["y"])]
         found = verdict_on(
             model, feeds, RunOutputs({"float32": source, "float64": exact}, single, exact), VerifyMethod()
         )
-        assert (found.status, found.guilty) == (FAIL, "frontend")
+        assert (found.status, found.at_fault) == (FAIL, "frontend")
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.float16, np.bool_])
@@ -212,7 +212,7 @@ def test_outputs_are_of_the_dtype_of_the_graph(dtype: Any) -> None:
     model, feeds, exact = plain(shape=[2]), [Feed("one", {"x": np.ones(2, np.float32)})], [{"y": np.arange(2.0)}]
     other = [{"y": np.arange(2).astype(dtype)}]
     found = verdict_on(model, feeds, RunOutputs({"float32": other, "float64": exact}, other, exact), VerifyMethod())
-    assert (found.status, found.guilty) == (FAIL, "frontend")
+    assert (found.status, found.at_fault) == (FAIL, "frontend")
 
 
 @SIDES
@@ -285,5 +285,5 @@ def test_words_that_differ_are_a_failure_of_the_backend(monkeypatch: pytest.Monk
 
     Sides(monkeypatch, Side(float32=same, float64=same), Side(float32=longer))
     verdict = verify(SOURCE, TARGET, plain(T.STRING), Options())
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
     assert verdict.reason.startswith("y: 8 of 8 elements differ")

@@ -176,10 +176,10 @@ def test_another_token_is_a_failure_of_the_backend(monkeypatch: pytest.MonkeyPat
     able(monkeypatch)
     verdict, _ = held(monkeypatch, pair([1.0, -1.0], [-1.0, 1.0]), decoder())
     assert verdict.generation is not None
-    assert (verdict.status, verdict.guilty, verdict.reason) == (FAIL, "backend", verdict.generation.reason)
+    assert (verdict.status, verdict.at_fault, verdict.reason) == (FAIL, "backend", verdict.generation.reason)
     verdict, _ = held(monkeypatch, pair([1.0, 1.0], [1.0, 1.0]), decoder())
     assert verdict.generation is not None
-    assert (verdict.status, verdict.guilty, verdict.generation.status) == (PASS, "", INCONCLUSIVE)
+    assert (verdict.status, verdict.at_fault, verdict.generation.status) == (PASS, "", INCONCLUSIVE)
 
 
 def test_a_side_that_does_not_generate_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def test_the_graph_stands_in_where_the_source_in_float64_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "dtype", "guilty", "status", "start"),
+    ("error", "dtype", "at_fault", "status", "start"),
     [
         (Unsupported("no"), F, "backend", FAIL, "the target does not run: no"),
         (Unsupported("no"), ir.DataType.FLOAT16, "backend", INCONCLUSIVE,
@@ -215,12 +215,12 @@ def test_the_graph_stands_in_where_the_source_in_float64_ended() -> None:
         (ConvertError("no"), F, "frontend", FAIL, "the shared graph does not run: no"),
     ],
 )  # fmt: skip
-def test_what_does_not_run(error: ConvertError, dtype: Any, guilty: str, status: str, start: str) -> None:
+def test_what_does_not_run(error: ConvertError, dtype: Any, at_fault: str, status: str, start: str) -> None:
     g = Graph()
     g.output(g.Neg(g.input("x", dtype, [2])), "y")
-    told = verify.failed_run_verdict(error, g.model(), [feed("one", 1)], guilty)
+    told = verify.failed_run_verdict(error, g.model(), [feed("one", 1)], at_fault)
     assert (told.status, told.reason, told.feeds) == (status, start, ["one"])
-    assert told.guilty == (guilty if status == FAIL else "")
+    assert told.at_fault == (at_fault if status == FAIL else "")
 
 
 def test_ends_that_are_no_tensors_are_not_compared() -> None:

@@ -195,7 +195,7 @@ def test_a_size_that_the_source_refuses_is_left_out_and_one_that_only_the_target
     with np.load(saved) as arrays:
         assert len(arrays.files) == len(labels) - 1
     told = json.loads(invoke("verify", one, three, "--json").stdout)["verdict"]
-    assert (told["status"], told["guilty"]) == ("FAIL", "")
+    assert (told["status"], told["at_fault"]) == ("FAIL", "")
     assert "height=1, width=1" in told["reason"]
 
 

@@ -169,7 +169,7 @@ def test_a_runtime_without_kernels_for_bfloat16_is_inconclusive(tmp_path: Path) 
     onnx.save(proto, path)
     verdict = convert.verify(path, path, inputs={"x": np.ones((2, 3), ml_dtypes.bfloat16)}).verdict
     assert verdict is not None
-    assert (verdict.status, verdict.guilty) == (INCONCLUSIVE, "")
+    assert (verdict.status, verdict.at_fault) == (INCONCLUSIVE, "")
     assert "bfloat16" in verdict.reason
 
 

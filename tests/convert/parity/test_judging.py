@@ -56,7 +56,7 @@ def test_the_graph_in_float64_is_held_to_the_source_in_float64(off: float, statu
     assert found.reference == "the source in float64"
     assert found.outputs[0].twin == pytest.approx(off, rel=1e-3)
     assert found.outputs[1].twin == 0.0
-    assert found.guilty == ("frontend" if status == FAIL else "")
+    assert found.at_fault == ("frontend" if status == FAIL else "")
     if status == FAIL:
         assert found.reason.startswith("a: in float64 the graph is 1.1e-09 away from the source")
         assert found.reason.endswith(f"on {FEEDS[feed].label}")
@@ -78,16 +78,16 @@ def test_without_any_float64_the_source_as_deployed_is_the_reference() -> None:
 
 def test_without_the_graph_in_float64_nobody_is_blamed() -> None:
     found = judged(single(), double(), single(1e-3), NONE)
-    assert (found.status, found.guilty, found.outputs[0].twin) == (FAIL, "", None)
+    assert (found.status, found.at_fault, found.outputs[0].twin) == (FAIL, "", None)
 
 
 @pytest.mark.parametrize(
-    ("target", "own", "guilty"),
+    ("target", "own", "at_fault"),
     [(1e-3, 0.0, "backend"), (1e-3, 1e-3, "frontend"), (1e-3, 0.9e-9, "backend"), (1e-3, 1.1e-9, "frontend")],
 )
-def test_who_is_at_fault(target: float, own: float, guilty: str) -> None:
+def test_who_is_at_fault(target: float, own: float, at_fault: str) -> None:
     found = judged(single(), double(), single(target), double(own))
-    assert (found.status, found.guilty) == (FAIL, guilty)
+    assert (found.status, found.at_fault) == (FAIL, at_fault)
     assert found.reason.startswith("a: error 1.00e-03 is")
     assert [row.status for row in found.outputs] == [FAIL, PASS]
 
@@ -106,7 +106,7 @@ def renamed(outputs: Sequence[dict[str, Any]], **names: str) -> list[dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "guilty", "text"),
+    ("source", "target", "at_fault", "text"),
     [
         ([{"a": o["a"]} for o in single()], single(), "frontend", "the source has 1 outputs, the graph 2"),
         ([single()[0], {"a": single()[1]["a"]}], single(), "frontend", "the source has 1 outputs, the graph 2"),
@@ -118,9 +118,9 @@ def renamed(outputs: Sequence[dict[str, Any]], **names: str) -> list[dict[str, A
     ],
     ids=["fewer", "fewer once", "fewer, then more", "dtype", "another name", "lacking once"],
 )  # fmt: skip
-def test_the_contract_comes_first(source: Any, target: Any, guilty: str, text: str) -> None:
+def test_the_contract_comes_first(source: Any, target: Any, at_fault: str, text: str) -> None:
     found = judged(source, double(), target, double())
-    assert (found.status, found.guilty, found.outputs) == (FAIL, guilty, [])
+    assert (found.status, found.at_fault, found.outputs) == (FAIL, at_fault, [])
     assert text in found.reason
 
 

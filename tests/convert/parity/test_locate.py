@@ -56,15 +56,15 @@ def spoil(model: onnx.ModelProto, operator: str) -> str:
 def test_the_node_is_named_with_its_module(operator: str, pair: tuple[nn.Module, Path], tmp_path: Path) -> None:
     module, clean = pair
     model = onnx.load(clean)
-    guilty = spoil(model, operator)
+    at_fault = spoil(model, operator)
     path = tmp_path / "planted.onnx"
     onnx.save(model, path)
     verdict = convert.verify(module, path, inputs="x:float32[batch,3,8,8]").verdict
     assert verdict is not None
-    assert (verdict.status, verdict.guilty) == (FAIL, "")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "")
     assert isinstance(verdict.divergence, Divergence), verdict.divergence
     assert verdict.divergence.operator == operator
-    assert verdict.divergence.module == guilty
+    assert verdict.divergence.module == at_fault
     assert verdict.divergence.inputs
     assert "rms" in verdict.divergence.output
 

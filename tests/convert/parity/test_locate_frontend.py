@@ -70,7 +70,7 @@ def test_a_wrong_rule_is_named_with_module_and_line(kind: str, monkeypatch: pyte
     torch.manual_seed(0)
     spoiled(monkeypatch, torch_op, operator, rule)
     verdict = judged(tmp_path, Net().eval())
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend"), verdict.reason
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend"), verdict.reason
     found = verdict.divergence
     assert isinstance(found, Divergence), found
     assert found.operator.partition(".")[0] == operator
@@ -98,7 +98,7 @@ def test_a_wrong_rule_of_tensorflow_is_named_by_its_operator(monkeypatch: pytest
     convert.convert(forward, "onnx", tmp_path / "net.onnx", verify=False)
     verdict = convert.verify(forward, tmp_path / "net.onnx").verdict
     assert verdict is not None
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend"), verdict.reason
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend"), verdict.reason
     assert isinstance(verdict.divergence, Divergence), verdict.divergence
     assert (verdict.divergence.operator, verdict.divergence.node) == ("Softplus", "middle")
 
@@ -158,7 +158,7 @@ def test_torchscript_is_watched_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch
     scripted = torch.jit.script(Net().eval())
     torch.jit.save(scripted, tmp_path / "net.pt")
     verdict = judged(tmp_path, tmp_path / "net.pt")
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend"), verdict.reason
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend"), verdict.reason
     assert isinstance(verdict.divergence, Divergence), verdict.divergence
     assert verdict.divergence.operator == "gelu"
     assert verdict.divergence.module == "block.1"

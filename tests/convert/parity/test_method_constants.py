@@ -115,7 +115,7 @@ def test_floors_from_a_thousandth_on_have_to_be_explained(off: float, own: bool,
     feeds = [Feed(str(i), {"x": x.astype(np.float32)}) for i, x in enumerate(X)]
     verdict = verdict_on(g.model(), feeds, runs)
     assert verdict.status == status
-    assert verdict.guilty == ("frontend" if status == FAIL else "")
+    assert verdict.at_fault == ("frontend" if status == FAIL else "")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,6 @@ def test_a_pair_of_kinds(one: str, other: str, artefact: Callable[[str, float], 
         done = CliRunner().invoke(cli, ["verify", str(artefact(one, 1.0)), str(artefact(other, scale)), "--json"])
         assert done.exit_code == code, done.output
         verdict = json.loads(done.stdout)["verdict"]
-        assert (verdict["status"], verdict["guilty"]) == (status, "")
+        assert (verdict["status"], verdict["at_fault"]) == (status, "")
         if status == "FAIL":
             assert verdict["reason"].startswith("weights differ: 1 of "), verdict["reason"]

@@ -97,10 +97,10 @@ def test_the_worst_feed_is_that_of_the_worst_element_of_what_failed() -> None:
 
 
 def test_a_lack_of_kernels_for_other_dtypes_is_no_failure() -> None:
-    def verdict(dtype: ir.DataType, error: ConvertError, guilty: str) -> tuple[str, str]:
-        found = failed_run_verdict(error, plain(dtype), [Feed("one", {})], guilty)
+    def verdict(dtype: ir.DataType, error: ConvertError, at_fault: str) -> tuple[str, str]:
+        found = failed_run_verdict(error, plain(dtype), [Feed("one", {})], at_fault)
         assert found.feeds == ["one"]
-        return found.status, found.guilty
+        return found.status, found.at_fault
 
     lacks, broken = Unsupported("no kernel"), ConvertError("broken")
     assert verdict(D, lacks, "backend") == (INCONCLUSIVE, "")

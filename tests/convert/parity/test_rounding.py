@@ -80,7 +80,7 @@ def off_by(share: float) -> Callable[[np.ndarray], np.ndarray]:
 def test_smaller_elements_are_judged_by_themselves(share: float, status: str, factor: float) -> None:
     """Masked logits next to others, and boxes in pixels next to scores."""
     found = target_verdict(beside(lambda g, x: g.Mul(x, np.float32(3)), factor), FEEDS, off_by(share))
-    assert (found.status, found.guilty) == (status, "backend" if status == FAIL else "")
+    assert (found.status, found.at_fault) == (status, "backend" if status == FAIL else "")
     if factor > 1000 and status == FAIL:
         assert "elements that are far smaller than the others" in found.reason
 
@@ -122,14 +122,14 @@ def source_verdict(graph: ir.Model, share: float, exact: bool, factor: float = 1
 
 def test_a_source_that_is_another_function_than_the_graph_was_read_wrong() -> None:
     found = source_verdict(chain(("Mul", 3.0)), 0.01, exact=False)
-    assert (found.status, found.guilty, found.outputs[0].status) == (FAIL, "frontend", FAIL)
+    assert (found.status, found.at_fault, found.outputs[0].status) == (FAIL, "frontend", FAIL)
     assert "1.0e-02 away from the shared graph in float64, which rounding does not explain" in found.reason
 
 
 def test_a_source_that_is_another_function_than_itself_in_float64_proves_nothing() -> None:
     """The exception is a target that does the same as the source, up to rounding."""
     found = source_verdict(chain(("Mul", 3.0)), 0.01, exact=True, factor=1.005)
-    assert (found.status, found.guilty) == (INCONCLUSIVE, "")
+    assert (found.status, found.at_fault) == (INCONCLUSIVE, "")
     assert source_verdict(chain(("Mul", 3.0)), 0.01, exact=True).status == PASS
 
 
@@ -148,7 +148,7 @@ def stored_in_steps(factor: float = 1.0) -> tuple[ir.Model, Outputs]:
 
 
 @pytest.mark.parametrize(
-    ("read_wrong", "written_wrong", "status", "guilty"),
+    ("read_wrong", "written_wrong", "status", "at_fault"),
     [
         (1.0, 1.0, PASS, ""),
         (1.05, 1.0, INCONCLUSIVE, ""),
@@ -157,7 +157,7 @@ def stored_in_steps(factor: float = 1.0) -> tuple[ir.Model, Outputs]:
     ],
 )
 def test_a_source_that_rounds_to_steps_while_it_runs(
-    read_wrong: float, written_wrong: float, status: str, guilty: str
+    read_wrong: float, written_wrong: float, status: str, at_fault: str
 ) -> None:
     """TensorFlow Lite's products with 8-bit weights round the other operand at run time; graph and target do not."""
     graph, single = stored_in_steps(read_wrong)
@@ -166,7 +166,7 @@ def test_a_source_that_rounds_to_steps_while_it_runs(
     found = verdict_on(
         graph, FEEDS, RunOutputs({"float32": single, "float64": NONE}, target, exact), steps=stored.WEIGHTS
     )
-    assert (found.status, found.guilty) == (status, guilty), found.reason
+    assert (found.status, found.at_fault) == (status, at_fault), found.reason
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.0, PASS), (1e-7, PASS), (0.01, FAIL)])
@@ -179,7 +179,7 @@ def test_a_source_that_was_read_wrong_fails_with_a_narrow_target_too(share: floa
     narrowed = NarrowedOutputs(exact, [{"y": o["y"] * (1 + 1e-3 * SIGNS)} for o in exact])
     found = verdict_on(graph, FEEDS, RunOutputs({"float32": single, "float64": NONE}, target, exact, narrowed))
     assert found.status == status, found.reason
-    assert found.guilty == ("frontend" if status == FAIL else "")
+    assert found.at_fault == ("frontend" if status == FAIL else "")
 
 
 @pytest.mark.parametrize(("shift", "selects", "status"), [(0, True, PASS), (1, True, INCONCLUSIVE), (1, False, FAIL)])
@@ -225,7 +225,7 @@ def test_the_graph_in_float64_is_held_to_the_source(share: float, status: str) -
     single = [{"y": o["y"].astype(np.float32)} for o in exact]
     own = [{"y": o["y"] * (1 + share)} for o in exact]
     found = verdict_on(graph, FEEDS, RunOutputs({"float32": single, "float64": exact}, single, own))
-    assert (found.status, found.guilty) == (status, "frontend" if status == FAIL else "")
+    assert (found.status, found.at_fault) == (status, "frontend" if status == FAIL else "")
 
 
 def test_a_float64_run_of_another_function_is_set_aside() -> None:

@@ -127,11 +127,11 @@ def wrong() -> np.ndarray:
 def test_a_difference_fails_a_pair_and_says_whose_it_is() -> None:
     verdict = Verdict(PASS)
     verdict = verdict.after(judge_special(graph(), run_on(wrong()), []))
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
     assert "1.0 where the source has" in verdict.reason
     verdict = Verdict(PASS)
     verdict = verdict.after(judge_special(graph(), run_on(wrong(), wrong().astype(np.float64)), []))
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend")
 
 
 def test_a_nan_that_kernels_lose_is_a_note_and_one_that_the_graph_loses_is_not() -> None:
@@ -142,7 +142,7 @@ def test_a_nan_that_kernels_lose_is_a_note_and_one_that_the_graph_loses_is_not()
     assert "its kernels lose a NaN" in verdict.notes[0]
     verdict = Verdict(PASS)
     verdict = verdict.after(judge_special(graph(), run_on(got, got.astype(np.float64)), []))
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend")
 
 
 def test_a_declared_difference_is_a_note() -> None:
@@ -168,7 +168,7 @@ def test_a_difference_of_the_target_does_not_excuse_the_graph() -> None:
     off = run_on(wrong(), wrong().astype(np.float64))
     verdict = Verdict(PASS)
     verdict = verdict.after(judge_special(graph(), off, declared))
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend")
     verdict = Verdict(PASS)
     verdict = verdict.after(judge_special(graph(), off, (), declared))
     assert verdict.status == PASS

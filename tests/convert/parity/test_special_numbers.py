@@ -207,7 +207,7 @@ ABS = [Difference(("Abs",), "why", integers=False)]
 
 
 @pytest.mark.parametrize(
-    ("run", "of_target", "of_source", "status", "guilty", "note"),
+    ("run", "of_target", "of_source", "status", "at_fault", "note"),
     [
         (special_run(ONE), [], [], PASS, "", ""),
         (special_run(OTHER), [], [], FAIL, "backend", ""),
@@ -227,11 +227,11 @@ ABS = [Difference(("Abs",), "why", integers=False)]
     ],
 )
 def test_whose_difference_it_is(
-    run: SpecialRun, of_target: Any, of_source: Any, status: str, guilty: str, note: str
+    run: SpecialRun, of_target: Any, of_source: Any, status: str, at_fault: str, note: str
 ) -> None:
     verdict = Verdict(PASS)
     verdict = verdict.after(judge_special(model(), run, of_target, of_source))
-    assert (verdict.status, verdict.guilty) == (status, guilty)
+    assert (verdict.status, verdict.at_fault) == (status, at_fault)
     details, shown = [n for n in verdict.notes if n.level != ACTION], visible_notes(verdict.notes, 0)
     assert len(details) == bool(note)
     assert not note or note in details[0]

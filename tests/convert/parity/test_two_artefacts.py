@@ -95,7 +95,7 @@ def test_other_names_are_paired_by_place_with_a_note(tmp_path: Path) -> None:
     assert told["renamed"] == {"inputs": {"a": "left", "b": "right"}, "outputs": {"y": "out"}}
     swapped = difference(tmp_path / "swapped.onnx", ("left", "right", "out"), (1, 0))
     wrong = verdict(one, swapped)
-    assert (wrong["verdict"]["status"], wrong["verdict"]["guilty"]) == ("FAIL", "")
+    assert (wrong["verdict"]["status"], wrong["verdict"]["at_fault"]) == ("FAIL", "")
     right = verdict(one, swapped, "--map", "a=left", "--map", "b=right")
     assert right["verdict"]["status"] == "PASS"
     assert not any(code == "paired-by-place" and text.startswith("inputs") for code, text in noted(right))
@@ -164,7 +164,7 @@ def test_another_dtype_of_an_output_is_a_difference(tmp_path: Path) -> None:
         nodes = [helper.make_node("ArgMax", ["x"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=dtype)]
         paths.append(save(tmp_path / f"{dtype}.onnx", nodes, [("x", FLOAT, [9, 4])], [("y", dtype, [1, 4])], {}))
     told = verdict(*paths)["verdict"]
-    assert (told["status"], told["guilty"]) == ("FAIL", "")
+    assert (told["status"], told["at_fault"]) == ("FAIL", "")
     assert "dtype int32 where the source has int64" in told["reason"]
 
 

@@ -74,10 +74,10 @@ def test_ends_are_paired_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_nobody_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
-    for guilty, kept in (("backend", ""), ("frontend", "frontend"), ("", "")):
-        _, report = judged(monkeypatch, Verdict(FAIL, "y: error", guilty), graph())
+    for at_fault, kept in (("backend", ""), ("frontend", "frontend"), ("", "")):
+        _, report = judged(monkeypatch, Verdict(FAIL, "y: error", at_fault), graph())
         assert report.verdict is not None
-        assert (report.verdict.guilty, report.verdict.reason) == (kept, "y: error")
+        assert (report.verdict.at_fault, report.verdict.reason) == (kept, "y: error")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_target_that_cannot_be_read_is_taken_to_have_the_same_names(monkeypatc
         "the second is taken to have the same names and weights, because it cannot be read: it is locked"
     ]
     assert report.verdict is not None
-    assert (made.asked[0][4].counterparts, report.verdict.reason, report.verdict.guilty) == (None, "why", "")
+    assert (made.asked[0][4].counterparts, report.verdict.reason, report.verdict.at_fault) == (None, "why", "")
     with pytest.raises(Unsupported, match="it is locked"):
         judged(monkeypatch, verdict, Unsupported("it is locked"), method=VerifyMethod(pairs={"x": "x"}))
 

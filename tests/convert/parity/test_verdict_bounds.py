@@ -124,10 +124,10 @@ def test_the_graph_in_float64_may_be_a_billionth_off(beyond: bool) -> None:
     by = 1e-9 * (BEYOND if beyond else 1)
     verdict = verdict_on(model(), [Feed("one", {})], runs_of(ONE, ONE, ONE, off(by)), VerifyMethod())
     assert verdict.status == (FAIL if beyond else PASS)
-    assert verdict.guilty == ("frontend" if beyond else "")
+    assert verdict.at_fault == ("frontend" if beyond else "")
     # Up to there, the failure of the backend stays the backend's.
     verdict = verdict_on(model(), [Feed("one", {})], runs_of(ONE, ONE, 2 * ONE, off(by)), VerifyMethod())
-    assert verdict.guilty == ("frontend" if beyond else "backend")
+    assert verdict.at_fault == ("frontend" if beyond else "backend")
 
 
 NO = Unsupported("no")

@@ -91,7 +91,7 @@ def test_a_graph_has_to_take_the_usual_sets(refused: bool, monkeypatch: pytest.M
     verdict = verify(SOURCE, TARGET, graph(), Options())
     assert asked[0] == 3, "the others are at the edge"
     if refused:
-        assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+        assert (verdict.status, verdict.at_fault) == (FAIL, "frontend")
         assert verdict.reason == "the shared graph does not run: not these"
 
 

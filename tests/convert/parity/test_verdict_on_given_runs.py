@@ -40,7 +40,7 @@ FEEDS = [Feed("one", {"x": X[0]}), Feed("two", {"x": X[1]})]
 
 
 @pytest.mark.parametrize(
-    ("exact", "own", "target", "status", "guilty"),
+    ("exact", "own", "target", "status", "at_fault"),
     [
         (double(), double(), single(1e-7), PASS, ""),
         (double(), double(1 + 1e-10), single(1e-7), PASS, ""),
@@ -55,10 +55,10 @@ FEEDS = [Feed("one", {"x": X[0]}), Feed("two", {"x": X[1]})]
         (NONE, NONE, single(1e-4), FAIL, ""),
     ],
 )
-def test_who_is_guilty(exact: object, own: object, target: list, status: str, guilty: str) -> None:
+def test_who_is_at_fault(exact: object, own: object, target: list, status: str, at_fault: str) -> None:
     runs = RunOutputs({"float32": single(), "float64": exact}, target, own)  # type: ignore[dict-item, arg-type]
     found = verdict_on(graph(), FEEDS, runs, VerifyMethod())
-    assert (found.status, found.guilty) == (status, guilty), found
+    assert (found.status, found.at_fault) == (status, at_fault), found
     known = not isinstance(exact, Unsupported) and not isinstance(own, Unsupported)
     assert (found.outputs[0].twin is not None) == known
     names = ["the source in float64", "the shared graph in float64", "the source in float32 (no float64 to be had)"]
@@ -82,7 +82,7 @@ def run_one(model: ir.Model, source: list, target: list, exact: list | None = No
 
 
 @pytest.mark.parametrize(
-    ("model", "source", "target", "guilty", "reason"),
+    ("model", "source", "target", "at_fault", "reason"),
     [
         (graph("y", "z"), single(), single(), "frontend", "the source has 1 outputs, the graph 2"),
         (graph(dtype=ir.DataType.INT32), single(), single(), "frontend",
@@ -93,9 +93,9 @@ def run_one(model: ir.Model, source: list, target: list, exact: list | None = No
          "the outputs of the target are [], those of the source ['y']"),
     ],
 )  # fmt: skip
-def test_contracts(model: ir.Model, source: list, target: list, guilty: str, reason: str) -> None:
+def test_contracts(model: ir.Model, source: list, target: list, at_fault: str, reason: str) -> None:
     found = run_one(model, source, target)
-    assert (found.status, found.guilty, found.reason) == (FAIL, guilty, reason)  # type: ignore[attr-defined]
+    assert (found.status, found.at_fault, found.reason) == (FAIL, at_fault, reason)  # type: ignore[attr-defined]
 
 
 def test_outputs_are_paired_by_place_with_the_source_and_by_name_with_the_target() -> None:

@@ -71,7 +71,7 @@ def test_a_target_that_is_off_is_located_on_the_worst_feed(monkeypatch: pytest.M
         return {"y": scaled(2.0)(arrays)["y"] + np.float32(0.5 if arrays["x"].shape[0] == 3 else 0.1)}
 
     verdict, source, _, both = sides(monkeypatch, target=Side(float32=wrong), of_target=Options(model="m"))
-    assert (verdict.status, verdict.guilty, verdict.divergence) == (FAIL, "backend", "in the target")
+    assert (verdict.status, verdict.at_fault, verdict.divergence) == (FAIL, "backend", "in the target")
     ((_, artefact, feed, options, ends),) = both.located
     assert (artefact, options.model, feed.arrays["x"].shape) == (TARGET, "m", (3, 6))
     assert ends.inputs == {"x": "x"}
@@ -82,7 +82,7 @@ def test_a_target_that_is_off_is_located_on_the_worst_feed(monkeypatch: pytest.M
 
 def test_a_graph_that_is_off_is_located_in_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict, _, _, both = sides(monkeypatch, graph=graph(2.001))
-    assert (verdict.status, verdict.guilty, verdict.divergence) == (FAIL, "frontend", "in the source")
+    assert (verdict.status, verdict.at_fault, verdict.divergence) == (FAIL, "frontend", "in the source")
     ((_, artefact, _, distance, _, limits),) = both.located
     assert artefact is SOURCE
     assert limits == Limits()
@@ -105,7 +105,7 @@ def test_a_side_that_does_not_repeat_itself_is_told(monkeypatch: pytest.MonkeyPa
 
 def test_a_target_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = sides(monkeypatch, target=Side(float32=raises(BadInput("no such file"))))[0]
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
     assert verdict.reason == "the target does not run: no such file"
     assert len(verdict.feeds) == 7
     with pytest.raises(BadInput, match="no such file"):  # no side is at fault, because convert did not make the target
@@ -120,7 +120,7 @@ def test_a_graph_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     made.graph.register_initializer(made.graph.node(1).inputs[1])
     verdict = sides(monkeypatch, graph=made)[0]
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend")
     assert verdict.reason.startswith("the shared graph does not run: ")
 
 
@@ -128,7 +128,7 @@ def test_a_graph_that_contradicts_itself_is_nobodys_fault(monkeypatch: pytest.Mo
     g = Graph()
     g.output(g.Gather(g.input("x", ir.DataType.FLOAT, [3, 6]), np.array([99]), axis=1), "y")
     verdict = sides(monkeypatch, graph=g.model())[0]
-    assert (verdict.status, verdict.guilty) == (FAIL, "")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "")
     assert verdict.reason.startswith("the model contradicts itself, at Gather")
 
 
@@ -179,7 +179,7 @@ def test_a_smallest_size_that_only_the_target_refuses_is_a_failure(monkeypatch: 
     assert verdict.feeds[-1].partition(" (")[0] == "special values"
     assert verdict.feeds[-2].endswith("h=1")
     verdict = sides(monkeypatch, target=Side(float32=refuses(1, scaled(2.0))), graph=made)[0]
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
     assert verdict.reason.startswith("the target does not run: the source takes seed 3, ")
     assert verdict.reason.endswith("h=1, and this does not")
 
@@ -277,7 +277,7 @@ def test_another_way_of_use_is_held_too(monkeypatch: pytest.MonkeyPatch) -> None
     verdict = sides(monkeypatch, target=Side(one=scaled(2.0), two=scaled(2.0)))[0]
     assert verdict.status == PASS
     verdict = sides(monkeypatch, target=Side(one=scaled(2.0), two=scaled(2.1)))[0]
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
     assert verdict.reason.startswith("y: two: error")
     verdict = sides(monkeypatch, target=Side(one=scaled(2.1), two=scaled(2.0)))[0]
     assert verdict.reason.startswith("y: error")  # one feed is too few to prove the other way right
@@ -286,7 +286,7 @@ def test_another_way_of_use_is_held_too(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_floor_that_rounding_does_not_explain_is_the_frontends(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Side(float32=scaled(2.02), float64=raises(Unsupported("no double")))
     verdict = sides(monkeypatch, source=source, target=Side(float32=scaled(2.02)))[0]
-    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "frontend")
     assert "rounding does not explain" in verdict.reason
     # Given tolerances replace the source's rounding.
     assert sides(monkeypatch, source=source, target=Side(float32=scaled(2.02)), rtol=1e-3)[0].status == PASS
@@ -307,7 +307,7 @@ def test_special_values_have_their_own_verdict(monkeypatch: pytest.MonkeyPatch) 
         return {"y": np.where(np.isinf(arrays["x"]), np.float32(0), found)}
 
     verdict = sides(monkeypatch, target=Side(float32=cut))[0]
-    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert (verdict.status, verdict.at_fault) == (FAIL, "backend")
     assert verdict.reason.startswith("y: on special values")
     assert len(verdict.feeds) == 7
 

@@ -235,21 +235,21 @@ def test_a_run_that_needs_more_than_its_memory_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.not_core
-@pytest.mark.parametrize("guilty", ["right", "wrong"])
+@pytest.mark.parametrize("at_fault", ["right", "wrong"])
 def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(
-    guilty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    at_fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The process of one of the two files is killed as by a native crash; the other one runs as usual."""
     right, wrong = filling(tmp_path / "right.onnx", 1), filling(tmp_path / "wrong.onnx", 1)
-    dies = f'if grep -q {guilty}.onnx "$4/job.pickle"; then echo last words >&2; kill -SEGV $$; fi'
+    dies = f'if grep -q {at_fault}.onnx "$4/job.pickle"; then echo last words >&2; kill -SEGV $$; fi'
     child(monkeypatch, tmp_path, f'{dies}\nexec {sys.executable} "$@"')
-    if guilty == "right":
+    if at_fault == "right":
         with pytest.raises(ConvertError, match=r"right\.onnx died with signal SIGSEGV: last words \(the source"):
             convert.verify(right, wrong)
         return
     verdict = convert.verify(right, wrong).verdict
     assert verdict is not None
-    assert (verdict.status, verdict.guilty) == ("FAIL", "")
+    assert (verdict.status, verdict.at_fault) == ("FAIL", "")
     assert "wrong.onnx died with signal SIGSEGV: last words (the target of the comparison)" in verdict.reason
 
 

@@ -35,8 +35,8 @@ def raised_class(statement: ast.stmt | None, frame: FrameType) -> type[BaseExcep
     """Return the class that a `raise` or an assertion raises in `frame`; None if it is computed."""
     if not isinstance(statement, ast.Raise):
         return AssertionError
-    thing = statement.exc
-    found = _looked_up(thing.func if isinstance(thing, ast.Call) else thing, frame)
+    raised = statement.exc
+    found = _looked_up(raised.func if isinstance(raised, ast.Call) else raised, frame)
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 

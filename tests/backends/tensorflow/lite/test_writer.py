@@ -268,7 +268,7 @@ def test_a_defect_beyond_the_floor_fails(
     first.CopyFrom(onnx.numpy_helper.from_array(array, first.name))
     onnx.save(proto, tmp_path / "other.onnx")
     verdict = verdict_on(mnist[stored], VerifyMethod(arrays={"image": digits[0][180:212]}), tmp_path / "other.onnx")
-    assert (verdict.status, verdict.guilty) == ("FAIL", "backend")
+    assert (verdict.status, verdict.at_fault) == ("FAIL", "backend")
 
 
 def test_activations_in_8_bits_are_not_judged_on_random_inputs(mnist: dict[str, Path]) -> None:
