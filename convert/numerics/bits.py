@@ -87,10 +87,10 @@ def _word_to_integer(g: Graph, word: ir.Value, target: ir.DataType) -> ir.Value:
     return g.Cast(word, to=target) if target != _INT64 else word
 
 
-def _float_format(kind: np.dtype) -> tuple[int, int, int]:
+def _float_format(dtype: np.dtype) -> tuple[int, int, int]:
     """Return the number of bits of the fraction and of the whole number, and the lowest exponent."""
-    info = ml_dtypes.finfo(kind)
-    return int(info.nmant), kind.itemsize * 8, int(info.minexp)
+    info = ml_dtypes.finfo(dtype)
+    return int(info.nmant), dtype.itemsize * 8, int(info.minexp)
 
 
 def _sign_bit(bits: int) -> np.int64:
@@ -98,12 +98,12 @@ def _sign_bit(bits: int) -> np.int64:
     return np.int64(2 ** (bits - 1) if bits < 64 else -(2**63))
 
 
-def _float_to_bits(g: Graph, x: ir.Value, kind: np.dtype) -> ir.Value:
+def _float_to_bits(g: Graph, x: ir.Value, dtype: np.dtype) -> ir.Value:
     """Return the bits as int64; exact, because float64 holds every product with a power of two.
 
     The power is applied in two halves, because that of the smallest float64 is beyond the largest one.
     """
-    fraction, bits, lowest = _float_format(kind)
+    fraction, bits, lowest = _float_format(dtype)
     wide = g.Cast(x, to=_DOUBLE)
     size = g.Abs(wide)
     highest = -lowest + 1
@@ -128,8 +128,8 @@ def _float_to_bits(g: Graph, x: ir.Value, kind: np.dtype) -> ir.Value:
     return g.Add(word, g.Mul(g.Cast(negative, to=_INT64), _sign_bit(bits)))
 
 
-def _bits_to_float(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
-    fraction, bits, lowest = _float_format(kind)
+def _bits_to_float(g: Graph, word: ir.Value, dtype: np.dtype) -> ir.Value:
+    fraction, bits, lowest = _float_format(dtype)
     sign = _sign_bit(bits)
     if bits == 64:
         negative = g.Less(word, np.int64(0))
@@ -146,5 +146,5 @@ def _bits_to_float(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
     size = g.Mul(g.Cast(whole, to=_DOUBLE), scale)
     special = g.Where(g.Equal(mantissa, np.int64(0)), np.float64(np.inf), np.float64(np.nan))
     size = g.Where(g.Equal(exponent, np.int64(most)), special, size)
-    target = next(k for k, v in _FLOATS.items() if v == kind)
+    target = next(k for k, v in _FLOATS.items() if v == dtype)
     return g.Cast(g.Where(negative, g.Neg(size), size), to=target)

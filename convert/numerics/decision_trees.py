@@ -147,14 +147,14 @@ def tree_ensemble(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
         for side in ("true", "false")
     )
     tree_depth((yes, no), len(modes), roots.tolist())  # refuses a cycle
-    kind, how = g.dtype(x).numpy(), a.get_int("aggregate_function", SUM)
-    limits = np.finfo(kind)
-    table = np.full((len(targets), a.get_int("n_targets", 1)), {MIN: limits.max, MAX: limits.min}.get(how, 0), kind)
+    dtype, how = g.dtype(x).numpy(), a.get_int("aggregate_function", SUM)
+    limits = np.finfo(dtype)
+    table = np.full((len(targets), a.get_int("n_targets", 1)), {MIN: limits.max, MAX: limits.min}.get(how, 0), dtype)
     table[np.arange(len(targets)), targets] = weights
     trees = Trees(
-        np.array(a.get_ints("nodes_featureids"), np.int64), splits.astype(kind), [_MODES[mode] for mode in modes],
+        np.array(a.get_ints("nodes_featureids"), np.int64), splits.astype(dtype), [_MODES[mode] for mode in modes],
         np.array(a.get_ints("nodes_missing_value_tracks_true", []) or [0] * len(modes), bool), yes, no, roots, table,
-        _padded_sets(modes, tensor("membership_values"), kind),
+        _padded_sets(modes, tensor("membership_values"), dtype),
     )  # fmt: skip
     return [_aggregated(g, x, trees, how)]
 

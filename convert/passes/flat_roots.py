@@ -28,11 +28,11 @@ def flatten_roots(model: ir.Model) -> bool:
 
 
 def _flatten(root: ir.Node, names: ModelNames) -> None:
-    x, graph, kind = root.inputs[0], root.graph, root.outputs[0].dtype
+    x, graph, dtype = root.inputs[0], root.graph, root.outputs[0].dtype
     assert x is not None
     assert graph is not None
-    assert kind is not None
-    numbers = [ir.node("Constant", [], {"value": ir.tensor(np.array(n, kind.numpy()))}) for n in (0, 1)]
+    assert dtype is not None
+    numbers = [ir.node("Constant", [], {"value": ir.tensor(np.array(n, dtype.numpy()))}) for n in (0, 1)]
     zero, one = (node.outputs[0] for node in numbers)
     nothing = ir.node("Equal", [x, zero])
     other = ir.node("Where", [nothing.outputs[0], one, x])
@@ -43,7 +43,7 @@ def _flatten(root: ir.Node, names: ModelNames) -> None:
         node.metadata_props.update({k: v for k, v in root.metadata_props.items() if k != OPERATOR_KEY})
         node.name = names.unique(f"{root.name or root.outputs[0].name}_{node.op_type}")
         y = node.outputs[0]
-        y.type = ir.TensorType(ir.DataType.BOOL if node is nothing else kind)
+        y.type = ir.TensorType(ir.DataType.BOOL if node is nothing else dtype)
         y.shape = ir.Shape([]) if node in numbers else x.shape
         y.name = names.unique(f"{root.outputs[0].name}_{node.op_type}")
     old, new = root.outputs[0], result.outputs[0]

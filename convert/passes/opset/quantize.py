@@ -42,19 +42,19 @@ def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
         return None
     named = ir.DataType(node.attributes.get_int("output_dtype", 0))
     halves = x.dtype == ir.DataType.FLOAT16 and target < _HALVES
-    kind = named if zero is None and named in INTEGERS else ir.DataType.UINT8 if zero is None else zero.dtype
-    if kind not in INTEGERS:
+    dtype = named if zero is None and named in INTEGERS else ir.DataType.UINT8 if zero is None else zero.dtype
+    if dtype not in INTEGERS:
         return None
-    if not halves and (kind not in _WIDE or target >= _SHORTS):
+    if not halves and (dtype not in _WIDE or target >= _SHORTS):
         # In these opsets x must have the dtype of the scale.
         mixed = x.dtype != scale.dtype and _HALVES <= target < _MIXED
         if not mixed and (named == ir.DataType.UNDEFINED or target >= _SHORTS):
             return None
         x = g.Cast(x, to=g.dtype(scale)) if mixed else x
         kept = {name: value for name, value in node.attributes.items() if name != "output_dtype"}
-        none = zero or g.Expand(g.const(0, kind), g.Shape(scale))
+        none = zero or g.Expand(g.const(0, dtype), g.Shape(scale))
         return [g.node("QuantizeLinear", [x, scale, none], kept)]
-    return [quantized(g, node, x, kind, ir.DataType.FLOAT if x.dtype == ir.DataType.FLOAT16 else g.dtype(x))]
+    return [quantized(g, node, x, dtype, ir.DataType.FLOAT if x.dtype == ir.DataType.FLOAT16 else g.dtype(x))]
 
 
 def dequantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:

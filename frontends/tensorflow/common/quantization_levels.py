@@ -171,21 +171,21 @@ def quantize_dequantize(
     The arithmetic is that of quantize_and_dequantize_op.h: halves go to the even step, or upwards; numbers outside a
     given range go to its end.
     """
-    kind = g.dtype(x).numpy()
-    bottom, top = np.array(ends[0], kind), np.array(ends[1], kind)
-    huge, zero = np.array(np.finfo(kind).max, kind), np.array(0, kind)
+    dtype = g.dtype(x).numpy()
+    bottom, top = np.array(ends[0], dtype), np.array(ends[1], dtype)
+    huge, zero = np.array(np.finfo(dtype).max, dtype), np.array(0, dtype)
     from_low = g.Where(g.Greater(g.Mul(bottom, low), zero), g.Div(bottom, low), huge)
     from_high = g.Where(g.Greater(g.Mul(top, high), zero), g.Div(top, high), huge)
     by_low = g.Less(from_low, from_high)
     step = g.Where(by_low, g.Div(low, bottom) if ends[0] else g.Mul(low, zero), g.Div(high, top))
     scale = g.Where(by_low, from_low, from_high)
-    integer = _unsigned_dtype_for(ends) if kind == _F32 else None
+    integer = _unsigned_dtype_for(ends) if dtype == _F32 else None
     if given and not (integer and integer[1] == ends):
         first, last = g.Where(by_low, low, g.Mul(bottom, step)), g.Where(by_low, g.Mul(top, step), high)
         x = g.Max(g.Min(x, broadcast_along_axis(g, last, x, axis)), broadcast_along_axis(g, first, x, axis))
     steps = g.Mul(x, broadcast_along_axis(g, scale, x, axis))
     if up:
-        steps = g.Floor(g.Add(steps, np.array(0.5, kind)))
+        steps = g.Floor(g.Add(steps, np.array(0.5, dtype)))
     if integer is None:
         return g.Mul(steps if up else g.Round(steps), broadcast_along_axis(g, step, x, axis))
     nought = g.const(np.array(-integer[1][0], integer[0].numpy()))

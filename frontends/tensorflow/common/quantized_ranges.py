@@ -25,13 +25,13 @@ _LARGEST = _F32(2147483520)
 """The largest float32 that is a 32-bit integer."""
 
 
-def static_zero_point(g: Graph, low: ir.Value, high: ir.Value, kind: ir.DataType) -> int | None:
+def static_zero_point(g: Graph, low: ir.Value, high: ir.Value, dtype: ir.DataType) -> int | None:
     """Return the level of zero in a range between constants (`FloatToQuantizedUnclamped`), else None."""
     least, most = g.static(low), g.static(high)
     if least is None or most is None:
         return None
     first, last = _F32(least.item()), _F32(most.item())
-    limits = np.iinfo(kind.numpy())
+    limits = np.iinfo(dtype.numpy())
     if first == last:
         return int(limits.min)
     scaled = float(first) * _scale(limits.bits, float(last - first))
@@ -44,10 +44,10 @@ def _scale(bits: int, span: float) -> float:
 
 
 def float_to_quantized_unclamped(
-    g: Graph, x: ir.Value | np.float32, low: ir.Value, high: ir.Value, kind: ir.DataType
+    g: Graph, x: ir.Value | np.float32, low: ir.Value, high: ir.Value, dtype: ir.DataType
 ) -> ir.Value:
-    """Return the level of the number `x` as int64, also outside the range of `kind` (`FloatToQuantizedUnclamped`)."""
-    limits = np.iinfo(kind.numpy())
+    """Return the level of the number `x` as int64, also outside the range of `dtype` (`FloatToQuantizedUnclamped`)."""
+    limits = np.iinfo(dtype.numpy())
     scale = g.Div(_F64(2.0**limits.bits), _range_width(g, low, high, limits.bits))
     above = g.Sub(
         round_half_away(g, g.Mul(_to_float64(g, x), scale)), round_half_away(g, g.Mul(_to_float64(g, low), scale))
@@ -71,10 +71,10 @@ def _to_float64(g: Graph, x: ir.Value | np.float32) -> ir.Value:
     return g.Cast(x, to=_DOUBLE)
 
 
-def saturate_cast(g: Graph, x: ir.Value, kind: ir.DataType) -> ir.Value:
-    """Return int64 as `kind`, saturated."""
-    limits = np.iinfo(kind.numpy())
-    return g.Cast(g.Clip(x, np.int64(limits.min), np.int64(limits.max)), to=kind)
+def saturate_cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Return int64 as `dtype`, saturated."""
+    limits = np.iinfo(dtype.numpy())
+    return g.Cast(g.Clip(x, np.int64(limits.min), np.int64(limits.max)), to=dtype)
 
 
 def quantized_to_float(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
@@ -95,14 +95,14 @@ def dequantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> i
     return g.Add(g.Sub(start, g.Mul(_F32(limits.min), scale)), g.Mul(g.Cast(x, to=_FLOAT), scale))
 
 
-def quantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, kind: ir.DataType) -> ir.Value:
+def quantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, dtype: ir.DataType) -> ir.Value:
     """Return the levels of a tensor of numbers, computed in float32 (`QUANTIZE_WITH_EIGEN`)."""
-    limits = np.iinfo(kind.numpy())
+    limits = np.iinfo(dtype.numpy())
     wide = g.Div(_F64(2.0**limits.bits - 1), _to_float64(g, g.Sub(high, low)))
     scale = g.Where(g.Equal(low, high), _F32(0), g.Cast(wide, to=_FLOAT))
     shift = g.Sub(round_half_away(g, g.Mul(low, scale)), _F32(limits.min))
     steps = g.Sub(round_half_away(g, g.Mul(x, scale)), shift)
-    return g.Cast(g.Min(g.Max(steps, _F32(limits.min)), min(_F32(limits.max), _LARGEST)), to=kind)
+    return g.Cast(g.Min(g.Max(steps, _F32(limits.min)), min(_F32(limits.max), _LARGEST)), to=dtype)
 
 
 def product_range(g: Graph, first: Range, second: Range) -> list[ir.Value]:
@@ -136,8 +136,8 @@ def _shift_right(g: Graph, x: ir.Value, bits: int) -> ir.Value:
     return g.Div(g.Sub(x, g.Mod(x, unit)), unit)
 
 
-def requantize_tensor(g: Graph, x: ir.Value, old: Range, new: Range, kind: ir.DataType) -> ir.Value:
-    """Return levels of one range as levels of `kind` of another."""
-    if g.dtype(x) == _INT32 and kind == ir.DataType.UINT8:
+def requantize_tensor(g: Graph, x: ir.Value, old: Range, new: Range, dtype: ir.DataType) -> ir.Value:
+    """Return levels of one range as levels of `dtype` of another."""
+    if g.dtype(x) == _INT32 and dtype == ir.DataType.UINT8:
         return requantize_to_uint8(g, x, old, new)
-    return quantize_tensor(g, dequantize_tensor(g, x, *old), *new, kind)
+    return quantize_tensor(g, dequantize_tensor(g, x, *old), *new, dtype)

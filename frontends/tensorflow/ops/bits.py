@@ -37,14 +37,14 @@ def bitcast(g: Graph, input: ir.Value, *, type: ir.DataType) -> ir.Value:
 @tf_op("PopulationCount")
 def population_count(g: Graph, x: ir.Value) -> ir.Value:
     """Count the set bits of each integer, negative ones in two's complement, as uint8."""
-    kind = g.dtype(x)
-    if kind.itemsize == 8:
+    dtype = g.dtype(x)
+    if dtype.itemsize == 8:
         word = g.Cast(x, to=ir.DataType.UINT64)
         high = g.BitShift(word, g.const(32, ir.DataType.UINT64), direction="RIGHT")
         low = g.BitwiseAnd(word, g.const(2**32 - 1, ir.DataType.UINT64))
         words, count = [g.Cast(half, to=_INT64) for half in (high, low)], 4
     else:
-        count = int(kind.itemsize)
+        count = int(dtype.itemsize)
         words = [g.Mod(g.Cast(x, to=_INT64), np.int64(256**count))]
     ones = g.const(np.array([i.bit_count() for i in range(256)], np.int64))
     parts = [g.Mod(g.Div(word, np.int64(256**i)), np.int64(256)) for word in words for i in range(count)]
@@ -67,19 +67,19 @@ def _bit_shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
 
     TensorFlow clamps the amount to the width minus 1, and a negative amount to 0.
     """
-    kind = g.dtype(x)
-    y = _amount(g, y, int(8 * kind.itemsize) - 1)
-    if kind not in _UNSIGNED:
-        negative = g.Less(x, g.const(0, kind))
+    dtype = g.dtype(x)
+    y = _amount(g, y, int(8 * dtype.itemsize) - 1)
+    if dtype not in _UNSIGNED:
+        negative = g.Less(x, g.const(0, dtype))
         x = g.Where(negative, g.BitwiseNot(x), x) if direction == "RIGHT" else x
-        shifted = g.BitShift(*(g.Cast(v, to=_UNSIGNED_LIKE[kind]) for v in (x, y)), direction=direction)
-        shifted = g.Cast(shifted, to=kind)
+        shifted = g.BitShift(*(g.Cast(v, to=_UNSIGNED_LIKE[dtype]) for v in (x, y)), direction=direction)
+        shifted = g.Cast(shifted, to=dtype)
         return g.Where(negative, g.BitwiseNot(shifted), shifted) if direction == "RIGHT" else shifted
     return g.BitShift(x, y, direction=direction)
 
 
 def _amount(g: Graph, y: ir.Value, most: int) -> ir.Value:
-    kind, known = g.dtype(y), g.static(y)
+    dtype, known = g.dtype(y), g.static(y)
     if known is not None:
         return g.const(np.clip(known, 0, most))
-    return g.Clip(y, g.const(0, kind), g.const(most, kind))
+    return g.Clip(y, g.const(0, dtype), g.const(most, dtype))

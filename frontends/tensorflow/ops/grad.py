@@ -97,32 +97,32 @@ def strided_slice_grad(
 
 @tf_op("Relu6Grad")
 def relu6_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
-    kind = features.dtype
-    passes = g.And(g.Greater(features, g.const(0.0, kind)), g.Less(features, g.const(6.0, kind)))
-    return g.Mul(gradients, g.Cast(passes, to=kind))
+    dtype = features.dtype
+    passes = g.And(g.Greater(features, g.const(0.0, dtype)), g.Less(features, g.const(6.0, dtype)))
+    return g.Mul(gradients, g.Cast(passes, to=dtype))
 
 
 @tf_op("LeakyReluGrad")
 def leaky_relu_grad(g: Graph, gradients: ir.Value, features: ir.Value, *, alpha: float) -> ir.Value:
-    kind = features.dtype
-    return g.Where(g.Greater(features, g.const(0.0, kind)), gradients, g.Mul(gradients, g.const(alpha, kind)))
+    dtype = features.dtype
+    return g.Where(g.Greater(features, g.const(0.0, dtype)), gradients, g.Mul(gradients, g.const(alpha, dtype)))
 
 
 @tf_op("EluGrad")
 def elu_grad(g: Graph, gradients: ir.Value, outputs: ir.Value) -> ir.Value:
     """EluGrad: for a negative output, eˣ - 1, the slope is the output plus 1."""
-    kind = outputs.dtype
-    slope = g.Mul(g.Add(outputs, g.const(1.0, kind)), gradients)
-    return g.Where(g.Less(outputs, g.const(0.0, kind)), slope, gradients)
+    dtype = outputs.dtype
+    slope = g.Mul(g.Add(outputs, g.const(1.0, dtype)), gradients)
+    return g.Where(g.Less(outputs, g.const(0.0, dtype)), slope, gradients)
 
 
 @tf_op("SeluGrad")
 def selu_grad(g: Graph, gradients: ir.Value, outputs: ir.Value) -> ir.Value:
     """SeluGrad: λ for positive x, else λα eˣ, which is the output plus λα."""
-    kind = outputs.dtype
+    dtype = outputs.dtype
     scale, whole = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
-    slope = g.Mul(gradients, g.Add(outputs, g.const(whole, kind)))
-    return g.Where(g.Less(outputs, g.const(0.0, kind)), slope, g.Mul(gradients, g.const(scale, kind)))
+    slope = g.Mul(gradients, g.Add(outputs, g.const(whole, dtype)))
+    return g.Where(g.Less(outputs, g.const(0.0, dtype)), slope, g.Mul(gradients, g.const(scale, dtype)))
 
 
 @tf_op("SoftsignGrad")

@@ -99,10 +99,10 @@ def widened_for_pool(g: Graph, x: ir.Value) -> ir.Value:
 
     Raises `Unsupported` for int64.
     """
-    kind = g.dtype(x)
-    if kind == ir.DataType.INT64:
+    dtype = g.dtype(x)
+    if dtype == ir.DataType.INT64:
         raise Unsupported("a pool of int64, which ONNX lacks and float64 cannot represent")
-    return g.Cast(x, to=_WIDER[kind]) if kind in _WIDER else x
+    return g.Cast(x, to=_WIDER[dtype]) if dtype in _WIDER else x
 
 
 @tf_op("Dilation2D")
@@ -118,8 +118,8 @@ def dilation_2d(
     numbers = [int(k or 0) for k in kernel]
     pads = padding_attributes(sizes, numbers, steps, spread, padding)["pads"]
     assert isinstance(pads, list)
-    kind, floating = g.dtype(input).numpy(), g.dtype(input).is_floating_point()
-    least = g.const((np.finfo(kind) if floating else np.iinfo(kind)).min, input.dtype)
+    dtype, floating = g.dtype(input).numpy(), g.dtype(input).is_floating_point()
+    least = g.const((np.finfo(dtype) if floating else np.iinfo(dtype)).min, input.dtype)
     x = g.Pad(input, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64), least) if any(pads) else input
     whole = [int(s or 0) + pads[i] + pads[i + 2] for i, s in enumerate(sizes)]
     inside = np.zeros(whole, bool)

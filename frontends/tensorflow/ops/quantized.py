@@ -108,10 +108,10 @@ def dequantize(
 
 def _dequantize(g: Graph, x: ir.Value, scale: ir.Value, zero: int, axis: int) -> ir.Value:
     """Return (x - zero) · scale; ONNX has no 32-bit zero point."""
-    kind = g.dtype(x)
-    if kind == _INT32:
+    dtype = g.dtype(x)
+    if dtype == _INT32:
         return g.Mul(g.Sub(g.Cast(x, to=_FLOAT), _F32(zero)), broadcast_along_axis(g, scale, x, axis))
-    nought = g.const(np.array(zero, kind.numpy()))
+    nought = g.const(np.array(zero, dtype.numpy()))
     if axis == -1 or not g.rank(scale):
         return g.DequantizeLinear(x, scale, nought)
     return g.DequantizeLinear(x, scale, g.Expand(nought, g.dims(scale)), axis=axis)

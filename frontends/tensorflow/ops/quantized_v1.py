@@ -130,12 +130,12 @@ def quantized_relu(g: Graph, features: ir.Value, min_features: ir.Value, max_fea
 
 @tf_op("QuantizedRelu6")
 def quantized_relu6(g: Graph, features: ir.Value, min_features: ir.Value, max_features: ir.Value) -> list[ir.Value]:
-    kind, ends = g.dtype(features), (min_features, max_features)
-    return [g.Clip(features, _quantize_bound(g, 0, ends, kind), _quantize_bound(g, 6, ends, kind)), *ends]
+    dtype, ends = g.dtype(features), (min_features, max_features)
+    return [g.Clip(features, _quantize_bound(g, 0, ends, dtype), _quantize_bound(g, 6, ends, dtype)), *ends]
 
 
-def _quantize_bound(g: Graph, x: int, ends: Range, kind: ir.DataType) -> ir.Value:
-    return saturate_cast(g, float_to_quantized_unclamped(g, g.const(float(x)), *ends, kind), kind)
+def _quantize_bound(g: Graph, x: int, ends: Range, dtype: ir.DataType) -> ir.Value:
+    return saturate_cast(g, float_to_quantized_unclamped(g, g.const(float(x)), *ends, dtype), dtype)
 
 
 @tf_op("Requantize")

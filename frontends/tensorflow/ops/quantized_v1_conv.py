@@ -128,8 +128,8 @@ def quantized_avg_pool(
     """QuantizedAvgPool: the mean over the elements inside the image, truncated; signed bytes are summed with an offset
     of 128.
     """
-    kind, x = g.dtype(input), to_channels_first(g, input, "NHWC")
-    if kind != _UINT8:
+    dtype, x = g.dtype(input), to_channels_first(g, input, "NHWC")
+    if dtype != _UINT8:
         x = g.Cast(g.Add(g.Cast(x, to=_INT32), np.int32(128)), to=_UINT8)
     kernel, steps = spatial_entries(ksize, "NHWC", "ksize"), spatial_entries(strides, "NHWC", "strides")
     channels = _static_size(g.shape(x)[1], "how many channels there are")
@@ -138,6 +138,6 @@ def quantized_avg_pool(
     ones = g.const(np.ones([channels, 1, *kernel], np.uint8))
     total = g.node("ConvInteger", [x, ones], {**attributes, "group": channels})
     count = g.node("ConvInteger", [_ones_like_image(g, x, 2), np.ones([1, 1, *kernel], np.uint8)], attributes)
-    if kind != _UINT8:
+    if dtype != _UINT8:
         total = g.Sub(total, g.Mul(count, np.int32(128)))
-    return [to_data_format(g, g.Cast(g.Div(total, count), to=kind), "NHWC"), min_input, max_input]
+    return [to_data_format(g, g.Cast(g.Div(total, count), to=dtype), "NHWC"), min_input, max_input]

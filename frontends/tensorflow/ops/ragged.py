@@ -58,22 +58,22 @@ def ragged_range(
     g: Graph, starts: ir.Value, limits: ir.Value, deltas: ir.Value, *, Tsplits: ir.DataType
 ) -> list[ir.Value]:
     """RaggedRange: rows of numbers from a start up to a limit; scalars apply to every row."""
-    kind = g.dtype(starts)
+    dtype = g.dtype(starts)
     shape = g.Max(*(g.Concat(g.Shape(x), np.ones(1 - g.rank(x), np.int64), axis=0) for x in (starts, limits, deltas)))
     starts, limits, deltas = (g.Expand(x, shape) for x in (starts, limits, deltas))
     span = g.Sub(limits, starts)
-    if kind in (ir.DataType.INT32, _INT64):
+    if dtype in (ir.DataType.INT32, _INT64):
         size = g.Abs(deltas)
-        whole = g.Div(g.Sub(g.Add(g.Abs(span), size), g.const(1, kind)), size)
-        ahead = g.Greater(g.Mul(g.Sign(span), g.Sign(deltas)), g.const(0, kind))
+        whole = g.Div(g.Sub(g.Add(g.Abs(span), size), g.const(1, dtype)), size)
+        ahead = g.Greater(g.Mul(g.Sign(span), g.Sign(deltas)), g.const(0, dtype))
         lengths = g.Where(ahead, int64(g, whole), g.const(0, _INT64))
     else:
         lengths = g.Max(g.Cast(g.Ceil(g.Div(span, deltas)), to=_INT64), g.const(0, _INT64))
     splits = _splits_from_lengths(g, lengths)
     row = row_ids(g, splits)
     places = g.Sub(g.Range(0, _first_dim_size(g, row), 1), g.Gather(splits, row, axis=0))
-    steps = g.Mul(cast(g, places, kind), g.Gather(deltas, row, axis=0))
-    values = g.facts(g.Add(g.Gather(starts, row, axis=0), steps), kind, [None])
+    steps = g.Mul(cast(g, places, dtype), g.Gather(deltas, row, axis=0))
+    values = g.facts(g.Add(g.Gather(starts, row, axis=0), steps), dtype, [None])
     return [cast(g, splits, Tsplits), values]
 
 
@@ -82,7 +82,7 @@ def ragged_gather(
     g: Graph, params_nested_splits: Sequence[ir.Value], params_dense_values: ir.Value, indices: ir.Value
 ) -> list[ir.Value]:
     """RaggedGather: the rows at `indices`; further dims of `indices` become rows of equal length."""
-    kind, dims = g.dtype(params_nested_splits[0]), g.Shape(indices)
+    dtype, dims = g.dtype(params_nested_splits[0]), g.Shape(indices)
     outer = []
     for level in range(g.rank(indices) - 1):
         rows = g.ReduceProd(g.Slice(dims, [0], [level + 1], [0]), keepdims=0)
@@ -98,7 +98,7 @@ def ragged_gather(
         offset = g.Sub(g.Range(0, _first_dim_size(g, row), 1), g.Gather(inner[-1], row, axis=0))
         chosen = g.Add(g.Gather(first, row, axis=0), offset)
     values = g.Gather(params_dense_values, chosen, axis=0)
-    return [*(cast(g, s, kind) for s in (*outer, *inner)), values]
+    return [*(cast(g, s, dtype) for s in (*outer, *inner)), values]
 
 
 def _value_indices(g: Graph, levels: Sequence[ir.Value]) -> list[ir.Value]:

@@ -22,8 +22,8 @@ def dense_to_dense_set_operation(
     g: Graph, set1: ir.Value, set2: ir.Value, *, set_operation: str, validate_indices: bool
 ) -> list[ir.Value]:
     """Return a sparse tensor of the resulting sets, each in ascending order."""
-    kind, rank = g.dtype(set1), g.rank(set1)
-    if kind not in (*_SORTED, *_SMALL):
+    dtype, rank = g.dtype(set1), g.rank(set1)
+    if dtype not in (*_SORTED, *_SMALL):
         raise Unsupported(STRINGS)
     first, second = (_flatten_to_rows(g, x) for x in (set1, set2))
     if set_operation == "b-a":
@@ -44,7 +44,7 @@ def dense_to_dense_set_operation(
         indices = g.Concat(*_unravel_index(g, row, lead, rank - 1), place, axis=1)
         shape = g.Concat(lead, g.Slice(shape, [1], [2], [0]), axis=0)
     g.facts(indices, ir.DataType.INT64, [None, rank])
-    return [indices, cast(g, items, kind), g.facts(shape, ir.DataType.INT64, [rank])]
+    return [indices, cast(g, items, dtype), g.facts(shape, ir.DataType.INT64, [rank])]
 
 
 def _flatten_to_rows(g: Graph, x: ir.Value) -> ir.Value:

@@ -101,13 +101,13 @@ def sparse_softmax(g: Graph, sp_indices: ir.Value, sp_values: ir.Value, sp_shape
         g.Mul(g.Slice(at, [0], [rank - 1], [1]), g.Slice(strides, [0], [rank - 1], [0])), [1], keepdims=0
     )
     names, _, inverse, _ = g.Unique(rows, axis=0, sorted=1, outputs=4)
-    kind = g.dtype(sp_values)
-    lowest = g.Expand(g.const(np.finfo(kind.numpy()).min, kind), g.Shape(names))
+    dtype = g.dtype(sp_values)
+    lowest = g.Expand(g.const(np.finfo(dtype.numpy()).min, dtype), g.Shape(names))
     most = g.ScatterElements(lowest, inverse, sp_values, axis=0, reduction="max")
     parts = g.Exp(g.Sub(sp_values, g.Gather(most, inverse, axis=0)))
-    zeros = g.Expand(g.const(0, kind), g.Shape(names))
+    zeros = g.Expand(g.const(0, dtype), g.Shape(names))
     sums = g.ScatterElements(zeros, inverse, parts, axis=0, reduction="add")
-    return g.facts(g.Div(parts, g.Gather(sums, inverse, axis=0)), kind, g.shape(sp_values))
+    return g.facts(g.Div(parts, g.Gather(sums, inverse, axis=0)), dtype, g.shape(sp_values))
 
 
 def _in_order(g: Graph, at: ir.Value, values: ir.Value, shape: ir.Value) -> list[ir.Value]:

@@ -67,14 +67,14 @@ def _quantize_dequantize(x: Any, low: Any, high: Any, *, divided: bool, num_bits
     """The arithmetic of fake_quant_ops_functor.h: its parameters in the dtype of the range, the rest in that of x."""
     import tensorflow as tf
 
-    kind = low.dtype
-    least, most = tf.constant(float(narrow_range), kind), tf.constant(float(2**num_bits - 1), kind)
+    dtype = low.dtype
+    least, most = tf.constant(float(narrow_range), dtype), tf.constant(float(2**num_bits - 1), dtype)
     none = tf.logical_and(tf.equal(low, 0), tf.equal(high, 0))
     span = tf.where(none, tf.ones_like(low), high - low)
     scale, inverse = span / (most - least), (most - least) / span
     place = tf.clip_by_value(least - low / scale, least, most)
     whole = tf.floor(place)
-    zero = whole + tf.cast(place - whole >= 0.5, kind)
+    zero = whole + tf.cast(place - whole >= 0.5, dtype)
     bottom, top = (least - zero) * scale, (most - zero) * scale
     start = tf.floor(-bottom * inverse + 0.5)
     scale, inverse, bottom, top, start = (tf.cast(v, x.dtype) for v in (scale, inverse, bottom, top, start))
