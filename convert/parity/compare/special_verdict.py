@@ -140,9 +140,9 @@ def _judge_output(
     rest = special_difference(source, exact, against, got)
     operators = ", ".join(sorted(known))
     if not rest:
-        text = f"{name}: on {run.label}, {found}; what {operators} make of special values differs, as other notes say"
+        text = f"{name}: on {run.label}, {found}; special values in {operators} differ, as other notes say"
         return Finding(notes=(Note(text, code="special-values", operators=sorted(known)),)), ""
-    beside = f"in rows where what {operators} make of special values is no reason, " if known else ""
+    beside = f"in rows that no declared difference of {operators} affects, " if known else ""
     what = f"{name}: on {run.label}, {beside}{rest}"
     ours = is_readers()
     looks = any(node.op_type in _LOOKING for node in graph.graph.all_nodes())

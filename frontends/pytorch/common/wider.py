@@ -34,7 +34,7 @@ def widen_graph(module: Any, model: ir.Model, options: Options, report: Report) 
     ask = (
         ""
         if options.dtype or options.quantize or not stored
-        else (f"; --dtype {' or '.join(stored)} stores what stands it narrower")
+        else (f"; --dtype {' or '.join(stored)} stores it in 16 bits where the numbers allow it")
     )
     report.note(
         f"{' and '.join(found)} of the source becomes float32, which the target's runtime computes in{ask}",

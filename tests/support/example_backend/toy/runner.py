@@ -13,11 +13,11 @@ def available():
 
 
 def run(source, feeds, *, precision, options):
-    told, found = json.loads(source.file.read_text()), []
-    weights = {name: np.array(data, dtype) for name, (dtype, data) in told["weights"].items()}
+    content, found = json.loads(source.file.read_text()), []
+    weights = {name: np.array(data, dtype) for name, (dtype, data) in content["weights"].items()}
     for feed in feeds:
         values = {name: x.astype(precision) if x.dtype.kind == "f" else x for name, x in {**weights, **feed}.items()}
-        for function, inputs, name in told["steps"]:
+        for function, inputs, name in content["steps"]:
             values[name] = FUNCTIONS[function](*(values[i] if isinstance(i, str) else i for i in inputs))
-        found.append({name: values[key] for name, key in told["outputs"].items()})
+        found.append({name: values[key] for name, key in content["outputs"].items()})
     return found
