@@ -67,9 +67,9 @@ def windows(
     for i, (n, r, s) in enumerate(zip(sizes, whole.reach, whole.strides, strict=True)):
         matters = s > 1 and (auto_pad == "SAME_LOWER" or ceil_mode)
         if matters and n is None and auto_pad == "NOTSET":
-            room = open_ceil_pad(r, s, pads[rank + i])
-            if room is not None:
-                found.append((pads[i], room))
+            pad_after = open_ceil_pad(r, s, pads[rank + i])
+            if pad_after is not None:
+                found.append((pads[i], pad_after))
                 continue
         found.append(axis_pads(_check_known(n) if matters else 0, r, s, (pads[i], pads[rank + i]), auto_pad, ceil_mode))
     before, after = tuple(b for b, _ in found), tuple(a for _, a in found)

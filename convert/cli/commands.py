@@ -352,13 +352,13 @@ def ops(
             )
         if to is not None:
             title = format_named(to).name
-            room: plugin.Frontend | plugin.Backend = plugin.backend_for(title)
+            package: plugin.Frontend | plugin.Backend = plugin.backend_for(title)
             rows = list(plugin.backend_for(title).operators(title))
         else:
-            title, room = str(origin), plugin.frontend_named(str(origin))
+            title, package = str(origin), plugin.frontend_named(str(origin))
             rows = list(plugin.frontend_named(title).operators())
         if names is not None:
-            other = getattr(room, "operator_row", lambda name: None)
+            other = getattr(package, "operator_row", lambda name: None)
             rows = plugin.operators_in_text(rows, _list_of_operators(names), other)
         if words:
             from convert.rules.find import check_found, matching_operators

@@ -59,9 +59,11 @@ def windows(
     for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
         span, own = extent(k, d), (pads[i], pads[rank + i])
         fixed = isinstance(n, int) or not isinstance(span, int)
-        room = None if fixed or not ceil_mode or auto_pad != "NOTSET" else open_ceil_pad(span, s, own[1])
+        pad_after = None if fixed or not ceil_mode or auto_pad != "NOTSET" else open_ceil_pad(span, s, own[1])
         found.append(
-            (own[0], room) if room is not None else axis_pads(n, span, s, own, auto_pad, ceil_mode, _minimum, _maximum)
+            (own[0], pad_after)
+            if pad_after is not None
+            else axis_pads(n, span, s, own, auto_pad, ceil_mode, _minimum, _maximum)
         )
     before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
     same = auto_pad == "SAME_UPPER" and not all(isinstance(p, int) for p in (*before, *after))

@@ -115,8 +115,8 @@ def _windows(
     before, after = padding(x.shape[2:], taps, strides, dilations, pads, auto_pad)
     sizes, more = [], []
     for n, k, s, d, a, b in zip(x.shape[2:], taps, strides, dilations, before, after, strict=True):
-        room = n + a + b - d * (k - 1) - 1
-        size = (-(-room // s) if ceil_mode else room // s) + 1
+        last_start = n + a + b - d * (k - 1) - 1
+        size = (-(-last_start // s) if ceil_mode else last_start // s) + 1
         if ceil_mode and (size - 1) * s >= n + a:
             size -= 1
         sizes.append(size)

@@ -26,8 +26,8 @@ def group_query_attention(
 ) -> list[ir.Value | None]:  # fmt: skip
     """Attention of query [batch, length, heads · size], which may hold queries, keys and values concatenated.
 
-    past_key, past_value: [batch, kv_heads, room, size], of which the first `seqlens_k` + 1 - length positions of each
-    row are filled. ONNX Runtime's specification does not define the cache after its last position, nor the result of a
+    past_key, past_value: [batch, kv_heads, capacity, size]; the first `seqlens_k` + 1 - length positions of each row
+    are filled. ONNX Runtime's specification does not define the cache after its last position, nor the result of a
     query after the end of its row. This rule follows its CPU kernel.
     """
     if seqlens_k is None or total_sequence_length is None:
@@ -98,21 +98,21 @@ def _part(g: Graph, cosines: ir.Value, size: int) -> int:
 def _cached(g: Graph, new: ir.Value, past: ir.Value | None, starts: ir.Value, total: ir.Value) -> ir.Value:
     """Return the cache with new items after the filled positions of each row, and zeros after these."""
     length = _length(g, new)
-    room = g.const(0) if past is None else _length(g, past)
+    capacity = g.const(0) if past is None else _length(g, past)
     both = new if past is None else g.Concat(past, new, axis=2)
-    places = g.Unsqueeze(g.Range(0, g.Max(room, total), 1), [0])
+    places = g.Unsqueeze(g.Range(0, g.Max(capacity, total), 1), [0])
     begun = g.Unsqueeze(starts, [1])
-    behind = g.Add(g.Sub(places, begun), room)
-    chosen = g.Where(g.Less(places, begun), places, g.Max(g.Min(behind, g.Sub(g.Add(room, length), 1)), 0))
+    behind = g.Add(g.Sub(places, begun), capacity)
+    chosen = g.Where(g.Less(places, begun), places, g.Max(g.Min(behind, g.Sub(g.Add(capacity, length), 1)), 0))
     rows = g.Transpose(both, perm=[0, 2, 1, 3])
     found = g.GatherND(rows, g.Unsqueeze(chosen, [2]), batch_dims=1)
     used = g.Unsqueeze(g.Less(places, g.Add(begun, length)), [2, 3])
     return g.Transpose(g.Where(used, found, g.const(0.0, g.dtype(new))), perm=[0, 2, 1, 3])
 
 
-def _shown(g: Graph, places: ir.Value, ends: ir.Value, room: ir.Value, causal: bool, window: int) -> ir.Value:
+def _shown(g: Graph, places: ir.Value, ends: ir.Value, capacity: ir.Value, causal: bool, window: int) -> ir.Value:
     """Return which keys a query sees, [batch, 1, queries, keys]: earlier ones, at most `window` including its own."""
-    keys = g.Unsqueeze(g.Range(0, room, 1), [0, 1])
+    keys = g.Unsqueeze(g.Range(0, capacity, 1), [0, 1])
     shown, own = g.Less(keys, g.Unsqueeze(ends, [1, 2])), g.Unsqueeze(places, [2])
     if causal:
         shown = g.And(shown, g.LessOrEqual(keys, own))

@@ -300,7 +300,7 @@ TABLE = (
         Stage.CAPTURE,
         ("torch._subclasses.fake_tensor.FakeTensorConverter.from_real_tensor",),
         Wrap(without_watchers),
-        why="each mode is told of fifty questions to every weight: a tenth of reading ResNet-50",
+        why="each mode intercepts fifty queries for every weight: a tenth of the time to read ResNet-50",
         need=Need.TIME,
     ),
     Patch(
@@ -336,7 +336,7 @@ TABLE = (
         Stage.LENGTHS,
         ("torch.ops.aten.scaled_dot_product_attention.default",),
         Within(equal_lengths_of_keys_and_values),
-        why="the lengths of keys and values are taken for different ones: in four dims by 2.13, in three too by 2.14",
+        why="the lengths of keys and values are treated as different: in four dims by 2.13, in three too by 2.14",
     ),
     Patch(
         Stage.BLOCKS,

@@ -43,15 +43,15 @@ torch_op.same(_fractional_pool, fractional_max_pool2d=2, fractional_max_pool3d=3
 
 def _window_starts(g: Graph, sample: ir.Value, length: Length, kernel: int, out: Length) -> ir.Value:
     """Return the window starts of each plane, [N, C, windows]: at fractional steps, with the last window at the end."""
-    sample, room = g.Unsqueeze(sample, [2]), plus(g, length, -kernel)
-    last = g.Add(g.Cast(g.Mul(sample, constant_like(g, 0.0, sample)), to=ir.DataType.INT64), room)
+    sample, last_start = g.Unsqueeze(sample, [2]), plus(g, length, -kernel)
+    last = g.Add(g.Cast(g.Mul(sample, constant_like(g, 0.0, sample)), to=ir.DataType.INT64), last_start)
     if isinstance(out, int) and out == 1:
         return last
     before = plus(g, out, -1)
-    if isinstance(room, int) and isinstance(before, int):
-        step: Any = np.array(room / before, dtype=g.dtype(sample).numpy())
+    if isinstance(last_start, int) and isinstance(before, int):
+        step: Any = np.array(last_start / before, dtype=g.dtype(sample).numpy())
     else:
-        step = g.Div(*(cast(g, as_value(g, n, torch.int64), g.dtype(sample)) for n in (room, before)))
+        step = g.Div(*(cast(g, as_value(g, n, torch.int64), g.dtype(sample)) for n in (last_start, before)))
     numbers = cast(g, arange(g, before), g.dtype(sample))
     moved, begun = (cast(g, g.Mul(v, step), torch.int64) for v in (g.Add(sample, numbers), sample))
     return g.Concat(g.Sub(moved, begun), last, axis=2)

@@ -45,8 +45,8 @@ def _window_tables(g: Graph, lengths: Sequence[Length], how: SlidingWindow) -> t
     tables, counts = [], []
     for i, length in enumerate(lengths):
         whole = plus(g, length, plus(g, how.pads[i], how.pads[i + len(lengths)]))
-        room = plus(g, whole, -how.dilations[i] * (how.kernel[i] - 1) - 1)
-        counts.append(plus(g, quotient(g, room, how.strides[i]), 1))
+        last_start = plus(g, whole, -how.dilations[i] * (how.kernel[i] - 1) - 1)
+        counts.append(plus(g, quotient(g, last_start, how.strides[i]), 1))
         tables.append(sliding_places(g, counts[-1], how.strides[i], np.arange(how.kernel[i]) * how.dilations[i]))
     return tables, counts
 

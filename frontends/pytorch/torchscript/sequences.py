@@ -170,8 +170,8 @@ def _slice_sequence(walk: Walk, sequence: Sequence, start: Any, end: Any, step: 
         return g.Max(g.Min(_index_from_start(walk, given, length), last), least)
 
     first, stop = bound(start, least if step > 0 else last), bound(end, last if step > 0 else least)
-    room = g.Sub(stop, first) if step > 0 else g.Sub(first, stop)
-    count = g.Max(g.Div(g.Add(room, abs(step) - 1), abs(step)), 0)
+    distance = g.Sub(stop, first) if step > 0 else g.Sub(first, stop)
+    count = g.Max(g.Div(g.Add(distance, abs(step) - 1), abs(step)), 0)
     return _extend_strided(walk, sequence, first, step, count, _empty_sequence(walk, sequence))
 
 
