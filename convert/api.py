@@ -228,7 +228,7 @@ def _files_beside(request: _Request, report: Report) -> list[tuple[str, Path]]:
     """Return the files and the folder that are written beside the output, each with the option that names it."""
     from convert.parity.locate.reduced_files import reduced_files
 
-    found, method, dump = list(report.beside), request.method, request.options.dump_passes
+    found, method, dump = list(report.side_files), request.method, request.options.dump_passes
     if method is not None and method.save is not None:
         found.append(("--save-inputs", Path(method.save)))
     if method is not None and method.reduce is not None:

@@ -332,9 +332,9 @@ def make_options(
     specs: list[InputSpec] = []
     examples: dict[Any, Any] = {}
     fixed: dict[Any, Any] = {}
-    structures: dict[str, Structure] = {}
+    nested_inputs: dict[str, NestedInput] = {}
     names = parameter_names(source.model) if source is not None else []
-    for name, given in _named_inputs(inputs, fixing is True, names, structures):
+    for name, given in _named_inputs(inputs, fixing is True, names, nested_inputs):
         if isinstance(given, InputSpec):
             specs.append(given)
         elif assignment := _fixed_input(name, given, fixing):
@@ -348,7 +348,7 @@ def make_options(
         inputs=tuple(specs),
         examples=without_fixed_places(examples, fixed),
         fixed=fixed,
-        structures=structures,
+        nested_inputs=nested_inputs,
         no_inputs=isinstance(inputs, (list, tuple, Mapping)) and not inputs,
         rules=load_rules(rules),
         extra=extra,
