@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
@@ -14,14 +16,25 @@ from convert.passes.narrow_products import narrow_products, narrow_transforms
 from convert.passes.resized_axes import name_resized_axes
 from convert.passes.size_checks import drop_size_checks
 from convert.request.options import Options
+from convert.rules.onnx_schemas import operator_of
 
 from . import ops  # noqa: F401  (fills the table)
+from .options import PROFILE
 from .rules import onnx_op
 
 
 def legalize(model: ir.Model, options: Options | None = None) -> None:
-    """Change `model` in place into one that the rules can emit. options: as for `run_passes`."""
-    run_passes(model, PASSES, options)
+    """Change `model` in place into one that the rules can emit. options: as for `run_passes`.
+
+    In the profile `aten`, nets may have the operator ATen, which samples images.
+    """
+
+    @wraps(expand_unsupported)  # keeps its name in dumps
+    def expand_for_aten(model: ir.Model) -> bool:
+        return write_out(model, onnx_op.takes)
+
+    aten = options is not None and PROFILE.of(options) == "aten"
+    run_passes(model, [expand_for_aten if aten and one is expand_unsupported else one for one in PASSES], options)
 
 
 def inline_functions(model: ir.Model) -> bool:
@@ -31,7 +44,7 @@ def inline_functions(model: ir.Model) -> bool:
 
 def expand_unsupported(model: ir.Model) -> bool:
     """Lower every node that the table does not take. Return whether anything changed."""
-    return write_out(model, onnx_op.takes)
+    return write_out(model, lambda node: onnx_op.takes(node) and operator_of(node) != "GridSample")
 
 
 def assign_channels_first(model: ir.Model) -> bool:

@@ -19,14 +19,28 @@ def mark_non_trainable(model: ir.Model, trainable: Collection[str]) -> None:
     model.meta[NON_TRAINABLE_KEY] = frozenset().union(*(own for own in names if own.isdisjoint(trainable)))
 
 
+_FORMULAS = "convert.formula_constants"
+
+
+def add_formula_constants(model: ir.Model, names: Iterable[str]) -> None:
+    """Mark initializers that a lowering made as not trainable: they are numbers in a formula, whatever the source."""
+    model.meta[_FORMULAS] = model.meta.get(_FORMULAS, frozenset()) | frozenset(names)
+
+
 def add_non_trainable(model: ir.Model, made: ir.Value, inputs: Iterable[ir.Value | None]) -> None:
     """Mark the initializer `made` as not trainable, if none of the constants `inputs` is trainable.
 
     It was computed from these constants.
     """
-    marked = model.meta.get(NON_TRAINABLE_KEY)
+    marked = _marked(model)
     if marked is not None and not any(_names(v).isdisjoint(marked) for v in inputs if v is not None):
-        model.meta[NON_TRAINABLE_KEY] = marked | {str(made.name)}
+        add_formula_constants(model, [str(made.name)])
+
+
+def _marked(model: ir.Model) -> frozenset[str] | None:
+    """Return the names of the initializers that are marked as not trainable; None if nothing marked any."""
+    found = [model.meta[key] for key in (NON_TRAINABLE_KEY, _FORMULAS) if key in model.meta]
+    return frozenset().union(*found) if found else None
 
 
 def non_trainable(model: ir.Model) -> set[ir.Value]:
@@ -34,7 +48,7 @@ def non_trainable(model: ir.Model) -> set[ir.Value]:
 
     A view of a weight counts as the weight.
     """
-    marked = model.meta.get(NON_TRAINABLE_KEY, frozenset())
+    marked = _marked(model) or frozenset()
     found = {value for value in _initializers(model.graph) if not _names(value).isdisjoint(marked)}
     for node in nodes_of(model.graph):
         places = _STATISTICS.get(node.op_type, ())
@@ -55,7 +69,7 @@ def single_weights(model: ir.Model) -> set[ir.Value]:
     """
     single = [v for v in _initializers(model.graph) if v.const_value is not None and v.const_value.size == 1]
     single = [v for v in single if v.dtype is not None and v.dtype.is_floating_point()]
-    marked = model.meta.get(NON_TRAINABLE_KEY)
+    marked = _marked(model) if is_marked(model) else None
     known = {v for v in single if marked is not None and _names(v).isdisjoint(marked)}
     return known | {v for v in single if v.shape is not None and len(v.shape) and any(map(_takes_weight, v.uses()))}
 

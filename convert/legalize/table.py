@@ -12,7 +12,6 @@ from convert.legalize import older_forms, optimizers, plain_forms
 from convert.legalize.attention import attention
 from convert.legalize.bits import bitwise, bitwise_not
 from convert.legalize.fourier import dft, mel_weight_matrix, stft
-from convert.legalize.grid_sample import grid_sample
 from convert.legalize.quantize import (
     conv_integer,
     dequantize,
@@ -22,9 +21,11 @@ from convert.legalize.quantize import (
     quantize,
 )
 from convert.legalize.recurrent import recurrent
+from convert.legalize.regions import max_roi_pool, roi_align
 from convert.legalize.replacement import Results
 from convert.legalize.resize import resize
 from convert.legalize.rotary import rotary_embedding
+from convert.legalize.sampling import affine_grid, deform_conv, grid_sample
 from convert.legalize.scatter import max_unpool, scatter_elements, scatter_nd, tensor_scatter
 from convert.numerics import decision_trees, learners, lookups
 
@@ -70,6 +71,7 @@ LEARNERS: dict[str, Lowering] = {
 _TRAINING = "ai.onnx.preview.training"
 
 LOWERINGS: dict[str, Lowering] = {
+    "AffineGrid": Lowering(affine_grid, "ONNX's function body chooses the rank when it runs, by an If"),
     "ArgMax": Lowering(older_forms.arg_last, "select_last_index only: " + NO_BODY),
     "ArgMin": Lowering(older_forms.arg_last, "select_last_index only: " + NO_BODY),
     "Attention": Lowering(attention, "ONNX's function body has sixty nodes"),
@@ -82,6 +84,7 @@ LOWERINGS: dict[str, Lowering] = {
     "ConvInteger": Lowering(conv_integer, NO_BODY),
     "ConstantOfShape": Lowering(older_forms.constant_of_shape, NO_BODY),
     "DFT": Lowering(dft, NO_BODY),
+    "DeformConv": Lowering(deform_conv, NO_BODY),
     "DequantizeLinear": Lowering(dequantize, NO_BODY),
     "DynamicQuantizeLinear": Lowering(dynamic_quantize, "ONNX's function body divides by 0 for zeros"),
     "Equal": Lowering(older_forms.equal, "floating numbers only: " + NO_BODY),
@@ -93,6 +96,7 @@ LOWERINGS: dict[str, Lowering] = {
     "HardSwish": Lowering(plain_forms.hard_swish, _SAME),
     "LSTM": Lowering(recurrent, NO_BODY),
     "LayerNormalization": Lowering(plain_forms.layer_normalization, _VARIANCE),
+    "MaxRoiPool": Lowering(max_roi_pool, NO_BODY),
     "MaxUnpool": Lowering(max_unpool, NO_BODY),
     "MeanVarianceNormalization": Lowering(plain_forms.mean_variance_normalization, _VARIANCE),
     "MelWeightMatrix": Lowering(mel_weight_matrix, NO_BODY),
@@ -104,6 +108,7 @@ LOWERINGS: dict[str, Lowering] = {
     "RMSNormalization": Lowering(plain_forms.rms_normalization, _SAME),
     "RNN": Lowering(recurrent, NO_BODY),
     "Resize": Lowering(resize, NO_BODY),
+    "RoiAlign": Lowering(roi_align, NO_BODY),
     "RotaryEmbedding": Lowering(rotary_embedding, "ONNX's function body computes sizes that are known"),
     "STFT": Lowering(stft, NO_BODY),
     "ScatterElements": Lowering(scatter_elements, "reductions only: " + NO_BODY),

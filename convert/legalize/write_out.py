@@ -12,6 +12,7 @@ from onnx_ir.passes import common
 from convert.errors import BadInput, Unsupported
 from convert.graph import OPSET, location_of
 from convert.graph.shape_inference import infer_facts, with_inner_nodes
+from convert.graph.trainable import add_formula_constants
 from convert.graph.values import names_in_use, nodes_of
 from convert.legalize.function_bodies import call_function, has_function
 from convert.legalize.replacement import Replacement
@@ -101,4 +102,6 @@ def _lowered(replacement: Replacement, node: ir.Node, lowering: Lowering, takes:
         if not takes(made) and not (again in LOWERINGS or has_function(again)):
             note_refusal(node, f"it would take {again}")
             return None
+    if operator_of(node) not in LEARNERS:  # the constants of a learner are what it has learnt
+        add_formula_constants(replacement.model, list(g.graph.initializers))
     return replacement.place_graph(node, g, results)

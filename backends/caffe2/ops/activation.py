@@ -66,12 +66,6 @@ def hard_sigmoid(net: Net, x: Blob, *, alpha: float, beta: float) -> Blob:
     return cast(net, net.HardSigmoid(widen(net, x, FLOAT), alpha=alpha, beta=beta), x.dtype)
 
 
-@onnx_op("HardSwish")
-def hard_swish(net: Net, x: Blob) -> Blob:
-    wide = widen(net, x, FLOAT)
-    return cast(net, net.Mul(wide, net.HardSigmoid(wide, alpha=1 / 6, beta=0.5)), x.dtype)
-
-
 @onnx_op("Gelu")
 def gelu(net: Net, x: Blob, *, approximate: str) -> Blob:
     return cast(net, net.Gelu(widen(net, x, FLOAT), fast_gelu=int(approximate == "tanh")), x.dtype)

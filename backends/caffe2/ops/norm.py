@@ -109,18 +109,6 @@ def _reshape_statistic(net: Net, y: Blob, x: Blob, axis: int) -> Blob:
     return net.facts(net.Reshape(y, shape=target, outputs=2)[0], FLOAT[0], shape)
 
 
-@onnx_op("RMSNormalization")
-def rms_normalization(net: Net, x: Blob, scale: Blob, *, axis: int, epsilon: float, stash_type: int) -> Blob:
-    """RMSNormalization-23: x / sqrt(mean(x²) + epsilon) · scale."""
-    if stash_type != ir.DataType.FLOAT:
-        raise Unsupported(f"stash_type={stash_type}: Caffe2 computes the mean in float32")
-    wide = widen(net, x, FLOAT)
-    axes = list(range(net.axis(x, axis), net.rank(x)))
-    mean = net.ReduceMean(net.Mul(wide, wide), axes=axes, keepdims=1)
-    y = net.Div(wide, net.Sqrt(net.Add(mean, net.const(epsilon))))
-    return cast(net, net.Mul(y, widen(net, scale, FLOAT)), x.dtype)
-
-
 @onnx_op("GroupNormalization")
 def group_normalization(
     net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilon: float, num_groups: int, stash_type: int

@@ -1,4 +1,4 @@
-"""Rules for quantization: 8-bit and 16-bit integers as whole numbers in float32 or int32, exactly."""
+"""Rules for products of 8-bit and 16-bit integers, as whole numbers in float32, exactly."""
 
 from __future__ import annotations
 
@@ -9,77 +9,14 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.graph.tensors import dtype_name
 
 from ..blob import Blob
-from ..common.dtypes import FLOAT, cast, widen
+from ..common.dtypes import cast
 from ..common.padding import slice_axis
-from ..common.shapes import reshape_fixed
 from ..net import Net
 from ..rules import onnx_op
 from .conv import conv
-from .math import compute_binary, round_half_even
-
-_RANGES = {
-    ir.DataType.UINT8: (0, 255),
-    ir.DataType.INT8: (-128, 127),
-    ir.DataType.UINT16: (0, 65535),
-    ir.DataType.INT16: (-32768, 32767),
-}
-
-
-@onnx_op("QuantizeLinear")
-def quantize_linear(
-    net: Net,
-    x: Blob,
-    scale: Blob,
-    zero_point: Blob | None,
-    *,
-    axis: int,
-    block_size: int,
-    output_dtype: int,
-    precision: int,
-    saturate: int,
-) -> Blob:
-    """round(x / scale) half to even + zero point, clipped to the range of the integer; `saturate` concerns float8."""
-    if precision not in (0, ir.DataType.FLOAT):
-        raise Unsupported(f"precision={precision}: the division is in float32")
-    target = ir.DataType(output_dtype or ir.DataType.UINT8) if zero_point is None else zero_point.dtype
-    divisor = _broadcast_parameter(net, x, widen(net, scale, FLOAT), axis, block_size)
-    quotient = net.Div(widen(net, x, FLOAT), divisor)
-    zero = (
-        None
-        if zero_point is None
-        else _broadcast_parameter(net, x, cast(net, zero_point, ir.DataType.FLOAT), axis, block_size)
-    )
-    if target not in _RANGES:
-        raise Unsupported(f"quantization to {dtype_name(target)}, which Caffe2 does not have")
-    low, high = _RANGES[target]
-    y = round_half_even(net, quotient)
-    y = y if zero is None else net.Add(y, zero)
-    return cast(net, cast(net, net.Clip(y, min=float(low), max=float(high)), ir.DataType.INT32), target)
-
-
-@onnx_op("DequantizeLinear")
-def dequantize_linear(
-    net: Net,
-    x: Blob,
-    scale: Blob,
-    zero_point: Blob | None,
-    *,
-    axis: int,
-    block_size: int,
-    output_dtype: int,
-) -> Blob:
-    """(x − zero point) · scale; the difference of int32 is computed before it becomes a float."""
-    wide = widen(net, x, (ir.DataType.INT32,))
-    if zero_point is not None:
-        wide = net.Sub(
-            wide, _broadcast_parameter(net, x, widen(net, zero_point, (ir.DataType.INT32,)), axis, block_size)
-        )
-    factor = _broadcast_parameter(net, x, widen(net, scale, FLOAT), axis, block_size)
-    dtype = ir.DataType(output_dtype) if output_dtype else scale.dtype
-    return cast(net, net.Mul(cast(net, wide, ir.DataType.FLOAT), factor), dtype)
+from .math import compute_binary
 
 
 @onnx_op("MatMulInteger")
@@ -108,24 +45,6 @@ def conv_integer(
         "strides": strides,
     }  # fmt: skip
     return _exact_convolution(net, x, w, x_zero, w_zero, given)
-
-
-def _broadcast_parameter(net: Net, x: Blob, parameter: Blob, axis: int, block_size: int) -> Blob:
-    """Return a scale or zero point that broadcasts against `x`: per tensor, per index of an axis, or per block."""
-    if net.rank(parameter) == 0 or (net.rank(parameter) == 1 and parameter.shape == (1,)):
-        return parameter
-    along = net.axis(x, axis)
-    if block_size:
-        size, count = net.shape(x)[along], net.shape(parameter)[along]
-        if not isinstance(size, int) or not isinstance(count, int):
-            raise Unsupported("blocks along an axis whose size is not fixed")
-        index = np.arange(size, dtype=np.int64) // block_size
-        shape = [size if i == along else d for i, d in enumerate(net.shape(parameter))]
-        return net.facts(net.Gather(parameter, net.const(index), axis=along), parameter.dtype, shape)
-    (size,) = net.shape(parameter)
-    if not isinstance(size, int):
-        raise Unsupported("one scale for each index of an axis whose size is not fixed")
-    return reshape_fixed(net, parameter, [size if i == along else 1 for i in range(net.rank(x))])
 
 
 def _row_parameter(net: Net, a: Blob, parameter: Blob | None) -> Blob | None:

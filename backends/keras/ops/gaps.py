@@ -6,7 +6,6 @@ from ..rules import onnx_op
 
 onnx_op.gap(
     "Keras's functional models have no subgraphs",
-    "AffineGrid",
     "If",
     "Loop",
     "Scan",
@@ -40,10 +39,7 @@ onnx_op.gap(
 onnx_op.gap("a result whose shape depends on the data", "NonMaxSuppression", "Unique")
 onnx_op.gap(
     "Keras has no operation for it",
-    "DeformConv",
     "ImageDecoder",
-    "MaxRoiPool",
-    "RoiAlign",
 )
 onnx_op.gap(
     "a model of Keras's layers draws random numbers in training only",

@@ -118,67 +118,6 @@ def conv_integer(t, x, w, x_zero=None, w_zero=None, *, auto_pad, dilations, grou
     return y.to(torch.int32)
 
 
-@onnx_op("DeformConv")
-def deform_conv(t, x, w, offset, b=None, mask=None, *, dilations, group, kernel_shape, offset_group, pads, strides):
-    rank = w.dim() - 2
-    n, channels = x.shape[:2]
-    strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    pads = pads or [0] * (2 * rank)
-    kernel, out = w.shape[2:], offset.shape[2:]
-    taps = 1
-    for k in kernel:
-        taps = taps * k
-    offsets = offset.reshape([n, offset_group, taps, rank, *out])
-    where = []
-    for axis in range(rank):
-        steps = torch.arange(kernel[axis]) * dilations[axis]
-        grid = (
-            steps.reshape([-1 if i == axis else 1 for i in range(rank)])
-            .expand(list(kernel))
-            .reshape([taps, *[1] * rank])
-        )
-        base = torch.arange(out[axis]) * strides[axis] - pads[axis]
-        base = base.reshape([1, *[-1 if i == axis else 1 for i in range(rank)]])
-        where.append((grid + base).to(x.dtype) + offsets[:, :, :, axis])
-    value = _at(x.reshape([n, offset_group, channels // offset_group, *x.shape[2:]]), where)
-    if mask is not None:
-        value = value * mask.reshape([n, offset_group, 1, taps, *out])
-    value = value.reshape([n, group, channels // group, taps, *out])
-    weight = w.reshape([group, w.shape[0] // group, w.shape[1], taps])
-    letters = "xyz"[:rank]
-    y = torch.einsum(f"ngct{letters},goct->ngo{letters}", value, weight).reshape([n, w.shape[0], *out])
-    return y if b is None else y + b.reshape([-1, *[1] * rank])
-
-
-def _at(x: Any, where: Any) -> Any:
-    """Return the linear interpolation of x [n, g, c, spatial…] at coordinates [n, g, …] per axis; 0 outside."""
-    rank = len(where)
-    low = [torch.floor(p) for p in where]
-    n, g, c = x.shape[:3]
-    sizes = x.shape[3:]
-    flat = x.reshape([n, g, c, -1])
-    total = None
-    for corner in range(2**rank):
-        weight: Any = None
-        index: Any = None
-        inside: Any = None
-        for axis in range(rank):
-            up = (corner >> axis) & 1
-            place = low[axis] + up
-            part = 1 - (where[axis] - place).abs()
-            ok = (place >= 0) & (place <= sizes[axis] - 1)
-            whole = torch.clamp(place, min=0).to(torch.int64)
-            whole = torch.minimum(whole, torch.scalar_tensor(sizes[axis] - 1, dtype=torch.int64))
-            weight = part if weight is None else weight * part
-            inside = ok if inside is None else inside & ok
-            index = whole if index is None else index * sizes[axis] + whole
-        weight = torch.where(inside, weight, torch.zeros_like(weight))
-        spread = index.reshape([n, g, 1, -1]).expand([n, g, c, -1])
-        value = torch.gather(flat, 3, spread).reshape([n, g, c, *index.shape[2:]]) * weight[:, :, None]
-        total = value if total is None else total + value
-    return total
-
-
 @onnx_op("Col2Im")
 @host("image_shape", "block_shape")
 def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):

@@ -5,111 +5,34 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import onnx_ir as ir
 import torch
 import torch.nn.functional as F
 
 from convert.errors import Unsupported
+from convert.graph.values import known_dims
 
-from ..rules import host, onnx_op
+from ..rules import onnx_op
 from ..torch_internals import check
 
-_ALPHA = -0.75
+
+def _is_own(node: ir.Node) -> bool:
+    """Return whether PyTorch's function computes the node.
+
+    Nearest is left out: PyTorch computes and rounds its coordinates in another order.
+    """
+    x, grid = node.inputs
+    assert x is not None
+    assert grid is not None
+    dims, mode = known_dims(x), node.attributes.get_string("mode", "linear").removeprefix("bi")
+    images = dims is None or len(dims) == 4 or (len(dims) == 5 and mode == "linear")
+    return images and mode != "nearest" and x.dtype == grid.dtype
 
 
-@onnx_op("GridSample")
+@onnx_op("GridSample", when=_is_own)
 def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
-    kind, rank = x.dtype, x.dim() - 2
     name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
-    own = rank == 2 or (rank == 3 and name != "bicubic")
-    # Nearest is left out: PyTorch computes and rounds its coordinates in another order.
-    if own and name != "nearest" and kind.is_floating_point and grid.dtype == kind:
-        return F.grid_sample(x, grid, name, padding_mode, bool(align_corners))
-    x = x if kind.is_floating_point else x.to(torch.float64)
-    real = torch.float64 if grid.dtype == torch.float64 else torch.float32
-    sizes, places, weights = list(x.shape[2:]), [], []
-    for axis, n in enumerate(sizes):
-        where = grid[..., rank - 1 - axis].to(real)
-        where = (where + 1) / 2 * (n - 1) if align_corners else ((where + 1) * n - 1) / 2
-        low, high = (0.0, n - 1) if align_corners else (-0.5, n - 0.5)
-        where = torch.round(where) if name == "nearest" else where
-        if padding_mode == "border" and name != "bicubic":
-            where = torch.clamp(where, 0.0, n - 1)
-        elif padding_mode == "reflection":
-            where = _reflected(where, low, high)
-        near, factors = _neighbors(where, name)
-        around = [_inside(p, f, n, low, high, padding_mode) for p, f in zip(near, factors, strict=True)]
-        places.append([p for p, _ in around])
-        weights.append([f for _, f in around])
-    batch, channels = x.shape[:2]
-    flat = x.reshape(batch, channels, -1)
-    total: Any = None
-    for choice in itertools.product(*(range(len(p)) for p in places)):
-        index: Any = None
-        weight: Any = None
-        for axis, k in enumerate(choice):
-            index = places[axis][k] if index is None else index * sizes[axis] + places[axis][k]
-            weight = weights[axis][k] if weight is None else weight * weights[axis][k]
-        spread = index.reshape(batch, 1, -1).expand([batch, channels, index.reshape(batch, -1).shape[1]])
-        part = torch.gather(flat, 2, spread).reshape([batch, channels, *index.shape[1:]]) * weight[:, None].to(x.dtype)
-        total = part if total is None else total + part
-    return total.to(kind)
-
-
-def _reflected(where: Any, low: Any, high: Any) -> Any:
-    """Reflect coordinates at the borders until they lie between them."""
-    span = high - low
-    distance = torch.abs(where - low)
-    turns = torch.floor(distance / span) if not (isinstance(span, (int, float)) and span == 0) else distance * 0
-    rest = distance - turns * span
-    return torch.where(torch.remainder(turns, 2) == 0, low + rest, high - rest)
-
-
-def _neighbors(where: Any, mode: Any) -> Any:
-    """Return the elements around a coordinate and their weights along one axis."""
-    if mode == "nearest":
-        return [where], [torch.ones_like(where)]
-    base = torch.floor(where)
-    d = where - base
-    if mode == "bilinear":
-        return [base, base + 1], [1 - d, d]
-    if mode != "bicubic":
-        raise Unsupported(f"GridSample with mode {mode!r}")
-
-    def near(v: Any) -> Any:
-        return ((_ALPHA + 2) * v - (_ALPHA + 3)) * v * v + 1
-
-    def far(v: Any) -> Any:
-        return ((_ALPHA * v - 5 * _ALPHA) * v + 8 * _ALPHA) * v - 4 * _ALPHA
-
-    return [base - 1, base, base + 1, base + 2], [far(d + 1), near(d), near(1 - d), far(2 - d)]
-
-
-def _inside(place: Any, weight: Any, size: Any, low: Any, high: Any, padding: Any) -> Any:
-    """Return an element's index clamped to the input, and its weight, which is zero in the padding."""
-    if padding == "reflection":
-        place = _reflected(place, low, high)
-    elif padding == "zeros":
-        within = (place >= 0) & (place <= size - 1)
-        weight = torch.where(within, weight, torch.zeros_like(weight))
-    last = torch.scalar_tensor(size - 1, dtype=torch.int64)
-    return torch.minimum(torch.clamp(place, min=0).to(torch.int64), last), weight
-
-
-@onnx_op("AffineGrid")
-@host("size")
-def affine_grid(t, theta, size, *, align_corners):
-    rank = theta.shape[1]
-    grid: Any = theta[:, :, rank].reshape([theta.shape[0], *[1] * rank, rank])
-    for axis, n in enumerate(t.ints(size)[2:]):
-        if not isinstance(n, int):
-            check(n >= 1)
-        place = torch.arange(n).to(theta.dtype)
-        last = torch.clamp(torch.scalar_tensor(n - 1, dtype=theta.dtype), min=1)
-        where = place * 2 / last - 1 if align_corners else (place * 2 + 1) / n - 1
-        # Coordinates are in the order x, y, z: from the last axis to the first.
-        column = where.reshape([1, *(-1 if k == axis else 1 for k in range(rank)), 1])
-        grid = grid + column * theta[:, :, rank - 1 - axis].reshape([theta.shape[0], *[1] * rank, rank])
-    return grid
+    return F.grid_sample(x, grid, name, padding_mode, bool(align_corners))
 
 
 @onnx_op("NonMaxSuppression")

@@ -1,19 +1,16 @@
-"""Regions of interest and deformable windows: sampling at fractional coordinates. Data is channels-last."""
+"""Regions of interest: sampling at fractional coordinates. Data is channels-last."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..emit import Dim, Emitter, Value
+from ..emit import Dim
 from ..rules import channels_last
-from .shape import pack_dims
-from .windows import kernel_shape_of
 
 
 @channels_last("RoiAlign")
@@ -130,61 +127,3 @@ def inside_mask(start: tf.Tensor, end: tf.Tensor, bins: int, size: Dim) -> tf.Te
     after = start[:, None] + tf.cast(tf.math.ceil((number + 1) * extent[:, None]), tf.int32)
     place = tf.range(size)[None, None, :]
     return (place >= first[..., None]) & (place < after[..., None])
-
-
-@channels_last("DeformConv")
-def deform_conv(t, x, w, offset, bias, mask, *, dilations, group, kernel_shape, offset_group, pads, strides):
-    kernel = kernel_shape or kernel_shape_of(t, w)
-    if len(kernel) != 2 or not all(isinstance(k, int) for k in kernel):
-        raise Unsupported("a deformed convolution over other than two spatial dims, or with a kernel of unknown size")
-    strides, dilations, pads = strides or [1, 1], dilations or [1, 1], pads or [0] * 4
-    moved = t.permuted(w, (2, 3, 1, 0))
-    offsets = tf.reshape(offset, _grouped_shape(t, offset, offset_group, (*kernel, 2)))
-    masks = None if mask is None else tf.reshape(mask, _grouped_shape(t, mask, offset_group, kernel))
-    n, _, height, width = t.shape(offset)
-    rows = tf.cast(tf.range(height) * strides[0] - pads[0], x.dtype)[:, None]
-    columns = tf.cast(tf.range(width) * strides[1] - pads[1], x.dtype)[None, :]
-    y = None
-    for i, j in itertools.product(range(kernel[0]), range(kernel[1])):
-        down = rows + i * dilations[0] + offsets[:, :, i, j, 0]
-        across = columns + j * dilations[1] + offsets[:, :, i, j, 1]
-        sampled = sample_bilinear(t, x, down, across, offset_group)
-        if masks is not None:
-            sampled = sampled * masks[:, :, i, j][..., None]
-        # Offset groups split the channels in order.
-        sampled = tf.reshape(tf.transpose(sampled, [0, 2, 3, 1, 4]), pack_dims([n, height, width, t.shape(x)[-1]]))
-        part = multiply_groups(sampled, moved[i, j], group)
-        y = part if y is None else y + part
-    return y if bias is None else y + bias
-
-
-def _grouped_shape(t: Emitter, x: Value, groups: int, kernel: Sequence[Dim]) -> tf.Tensor | np.ndarray:
-    n, _, height, width = t.shape(x)
-    return pack_dims([n, groups, *kernel, height, width])
-
-
-def sample_bilinear(t: Emitter, x: Value, down: tf.Tensor, across: tf.Tensor, groups: int) -> tf.Tensor:
-    """Return x sampled at [batch, groups, rows, columns] coordinates, zero outside: [batch, groups, rows, columns,
-    channels].
-    """
-    n, height, width, channels = t.shape(x)
-    x = tf.transpose(tf.reshape(x, pack_dims([n, height * width, groups, channels // groups])), [0, 2, 1, 3])
-    total = None
-    top, left = tf.floor(down), tf.floor(across)
-    for dy, dx in itertools.product((0, 1), (0, 1)):
-        row, column = top + dy, left + dx
-        weight = (1 - tf.abs(down - row)) * (1 - tf.abs(across - column))
-        inside = (row >= 0) & (row < tf.cast(height, row.dtype)) & (column >= 0) & (column < tf.cast(width, row.dtype))
-        index = tf.cast(row, tf.int32) * width + tf.cast(column, tf.int32)
-        value = tf.gather(x, tf.where(inside, index, 0), axis=2, batch_dims=2)
-        value = value * tf.where(inside, weight, tf.zeros([], weight.dtype))[..., None]
-        total = value if total is None else total + value
-    return total
-
-
-def multiply_groups(x: tf.Tensor, w: tf.Tensor, group: int) -> tf.Tensor:
-    """Return each group of channels times its [inputs, outputs] weights."""
-    if group == 1:
-        return tf.tensordot(x, w, 1)
-    parts = zip(tf.split(x, group, -1), tf.split(w, group, -1), strict=True)
-    return tf.concat([tf.tensordot(a, b, 1) for a, b in parts], -1)

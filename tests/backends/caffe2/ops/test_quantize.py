@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.caffe2_support import RUNTIME, Nets, Row, both, check, weight
+from tests.support.caffe2_support import Nets, Row, both, check, weight
 from tests.support.cases import case, f32, i32, i64
 
 
@@ -30,7 +30,7 @@ ROWS = both(
         case("DequantizeLinear", u8(3, 4), SCALE, ZERO),
         case("DequantizeLinear", i8(3, 4), SCALE),
         case("DequantizeLinear", u8(4, 3, 2), *BY_ROW).named("axis"),
-        (case("DequantizeLinear", u8(4, 6), weight(f32(4, 3, low=0.1)), axis=1, block_size=2).named("blocks"), RUNTIME),
+        case("DequantizeLinear", u8(4, 6), weight(f32(4, 3, low=0.1)), axis=1, block_size=2).named("blocks"),
         case("DynamicQuantizeLinear", f32(3, 4), outputs=3),
         case("MatMulInteger", u8(3, 4), u8(4, 2), fixed=(1,)),
         case("MatMulInteger", u8(3, 700), weight(i8(700, 2)), weight(np.uint8(128)), fixed=(1,)).named("long"),

@@ -22,17 +22,14 @@ ROWS = both(
             RUNTIME,
         ),
         *(
-            (
-                case("GridSample", IMAGE, GRID, mode=mode, padding_mode=pad, align_corners=corners).named(
-                    f"{mode} {pad} {corners}"
-                ),
-                RUNTIME,
+            case("GridSample", IMAGE, GRID, mode=mode, padding_mode=pad, align_corners=corners).named(
+                f"{mode} {pad} {corners}"
             )
             for mode in ("linear", "nearest", "cubic")
             for pad in ("zeros", "border", "reflection")
             for corners in (0, 1)
         ),
-        (case("GridSample", f32(1, 2, 3, 4, 5), f32(1, 2, 3, 4, 3, low=-1.2, high=1.2)).named("3d"), RUNTIME),
+        case("GridSample", f32(1, 2, 3, 4, 5), f32(1, 2, 3, 4, 3, low=-1.2, high=1.2)).named("3d"),
         *(
             case(
                 "RoiAlign",
@@ -46,24 +43,19 @@ ROWS = both(
             ).named(mode)
             for mode in ("half_pixel", "output_half_pixel")
         ),
-        case("RoiAlign", IMAGE, weight(REGIONS), weight(0, 1, 1), output_height=2, output_width=2, mode="max").xfail(
-            "the mean only"
-        ),
-        (case("DeformConv", f32(1, 2, 5, 5), weight(f32(3, 2, 2, 2)), f32(1, 8, 4, 4), weight(f32(3))), RUNTIME),
-        (
-            case(
-                "DeformConv",
-                f32(1, 4, 5, 5),
-                weight(f32(2, 2, 2, 2)),
-                f32(1, 16, 5, 6),
-                None,
-                f32(1, 8, 5, 6),
-                group=2,
-                offset_group=2,
-                pads=[0, 1, 1, 1],
-            ).named("mask"),
-            RUNTIME,
-        ),
+        case("RoiAlign", IMAGE, weight(REGIONS), weight(0, 1, 1), output_height=2, output_width=2, mode="max"),
+        case("DeformConv", f32(1, 2, 5, 5), weight(f32(3, 2, 2, 2)), f32(1, 8, 4, 4), weight(f32(3))),
+        case(
+            "DeformConv",
+            f32(1, 4, 5, 5),
+            weight(f32(2, 2, 2, 2)),
+            f32(1, 16, 5, 6),
+            None,
+            f32(1, 8, 5, 6),
+            group=2,
+            offset_group=2,
+            pads=[0, 1, 1, 1],
+        ).named("mask"),
     ]
 )
 

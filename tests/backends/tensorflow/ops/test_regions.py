@@ -1,4 +1,4 @@
-"""The rules of `backends/tensorflow/ops/regions.py` against onnxruntime."""
+"""The rules of `backends/tensorflow/ops/regions.py`, and DeformConv, which is written out, against onnxruntime."""
 
 from __future__ import annotations
 
