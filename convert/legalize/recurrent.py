@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.semantics.activations import ALPHAS, Activation, activations_of_node
+from convert.semantics.activations import ALPHAS, Activation, activations
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -166,6 +166,14 @@ def _run(
 def _reversed(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
     """Return `x` with the steps of each sequence reversed, up to its length."""
     return g.facts(g.ReverseSequence(x, lengths, time_axis=0, batch_axis=1), g.dtype(x), g.shape(x))
+
+
+def activations_of_node(node: ir.Node) -> list[list[Activation]]:
+    """Return the functions of each direction of an RNN, GRU or LSTM node. Raises `Unsupported` for an unknown name."""
+    a = node.attributes
+    count = 2 if a.get_string("direction", "forward") == "bidirectional" else 1
+    names, alphas, betas = a.get_strings("activations"), *(a.get_floats(f"activation_{n}") for n in ("alpha", "beta"))
+    return activations(node.op_type, names, alphas, betas, count)
 
 
 def _apply(g: Graph, f: Activation, x: ir.Value, clip: float | None = None) -> ir.Value:

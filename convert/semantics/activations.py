@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import onnx_ir as ir
-
 from convert.errors import Unsupported
 
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -28,14 +26,6 @@ class Activation:
     name: str
     alpha: float = 0.0
     beta: float = 0.0
-
-
-def activations_of_node(node: ir.Node) -> list[list[Activation]]:
-    """Return the functions of each direction of an RNN, GRU or LSTM node. Raises `Unsupported` for an unknown name."""
-    a = node.attributes
-    count = 2 if a.get_string("direction", "forward") == "bidirectional" else 1
-    names, alphas, betas = a.get_strings("activations"), *(a.get_floats(f"activation_{n}") for n in ("alpha", "beta"))
-    return activations(node.op_type, names, alphas, betas, count)
 
 
 def activations(

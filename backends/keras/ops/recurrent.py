@@ -11,7 +11,7 @@ from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.values import input_at
-from convert.semantics.activations import activations_of_node
+from convert.legalize.recurrent import activations_of_node
 
 from ..constants import Constant
 from ..emitter import Emitter, Value

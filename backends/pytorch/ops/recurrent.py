@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from convert.graph.values import constant, input_at
-from convert.semantics.activations import activations_of_node
+from convert.legalize.recurrent import activations_of_node
 
 from ..rules import onnx_op
 
