@@ -75,6 +75,7 @@ PYTHON: dict[Any, str] = {
     operator.rshift: "__rshift__",
     operator.not_: "sym_not",
     abs: "abs",
+    operator.abs: "abs",
     round: "sym_round",
     math.ceil: "sym_ceil",
     math.floor: "sym_floor",
