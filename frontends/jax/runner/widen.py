@@ -106,6 +106,8 @@ def _widen_complex_constant(op: mlir.Operation) -> None:
     place = mlir.InsertionPoint(op)
     parts = []
     for part in (array.real, array.imag):
+        if part.size == 1:  # the reader restores the same numbers
+            part = np.full(part.shape, unrounded_number(part.item()))
         value = mlir.DenseElementsAttr.get(np.ascontiguousarray(part), type=mlir.F64Type.get(), shape=part.shape)
         made = mlir.Operation.create("stablehlo.constant", [value.type], attributes={"value": value}, ip=place)
         parts.append(made.results[0])
