@@ -48,9 +48,9 @@ class Emitter:
         if isinstance(x, Known):
             return self._constant(x)
         if isinstance(x, Sizes):
-            kind = torch_dtype(ir.DataType.from_numpy(x.dtype))
-            parts = [torch.scalar_tensor(n, dtype=kind) for n in x.array.ravel()]
-            return torch.stack(parts).reshape(x.shape) if parts else torch.zeros(x.shape, dtype=kind)
+            dtype = torch_dtype(ir.DataType.from_numpy(x.dtype))
+            parts = [torch.scalar_tensor(n, dtype=dtype) for n in x.array.ravel()]
+            return torch.stack(parts).reshape(x.shape) if parts else torch.zeros(x.shape, dtype=dtype)
         return x
 
     def _constant(self, x: Known) -> torch.Tensor:
@@ -60,8 +60,8 @@ class Emitter:
         if x.array.dtype.kind in "OUS":
             raise Unsupported("PyTorch has no tensors of text")
         if self.branches and 0 < x.array.size <= SMALL:  # a branch cannot have constants
-            kind = torch_dtype(ir.DataType.from_numpy(x.array.dtype))
-            return torch.stack([_number(n, kind) for n in x.array.ravel()]).reshape(x.shape)
+            dtype = torch_dtype(ir.DataType.from_numpy(x.array.dtype))
+            return torch.stack([_number(n, dtype) for n in x.array.ravel()]).reshape(x.shape)
         made = tensor_from(x.array)
         if not made.numel():  # torch.export.load fails on a constant without elements
             return torch.zeros(x.shape, dtype=made.dtype)

@@ -68,8 +68,8 @@ def _rate_and_count(g: Graph, node: ir.Node) -> tuple[ir.Value, ir.Value]:
     assert rate is not None
     assert count is not None
     assert first is not None
-    kind = g.dtype(first)
-    return rate if g.dtype(rate) == kind else g.Cast(rate, to=kind), g.Cast(count, to=kind)
+    dtype = g.dtype(first)
+    return rate if g.dtype(rate) == dtype else g.Cast(rate, to=dtype), g.Cast(count, to=dtype)
 
 
 def _regularized(g: Graph, node: ir.Node, x: ir.Value, gradient: ir.Value) -> ir.Value:

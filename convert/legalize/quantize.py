@@ -20,24 +20,24 @@ def quantize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     assert x is not None
     assert scale is not None
     named = ir.DataType(node.attributes.get_int("output_dtype", 0))
-    kind = zero.dtype if zero is not None else named if named != ir.DataType.UNDEFINED else ir.DataType.UINT8
-    if kind not in INTEGERS:
-        raise Unsupported(f"quantization to {'another dtype' if kind is None else dtype_name(kind)}")
+    dtype = zero.dtype if zero is not None else named if named != ir.DataType.UNDEFINED else ir.DataType.UINT8
+    if dtype not in INTEGERS:
+        raise Unsupported(f"quantization to {'another dtype' if dtype is None else dtype_name(dtype)}")
     precision = ir.DataType(node.attributes.get_int("precision", 0))
-    return [quantized(g, node, x, kind, g.dtype(scale) if precision == ir.DataType.UNDEFINED else precision)]
+    return [quantized(g, node, x, dtype, g.dtype(scale) if precision == ir.DataType.UNDEFINED else precision)]
 
 
-def quantized(g: Graph, node: ir.Node, x: ir.Value, kind: ir.DataType, precision: ir.DataType) -> ir.Value:
-    """Return `x` quantized to dtype `kind` by the scale and the zero point of `node`, computed in `precision`."""
+def quantized(g: Graph, node: ir.Node, x: ir.Value, dtype: ir.DataType, precision: ir.DataType) -> ir.Value:
+    """Return `x` quantized to dtype `dtype` by the scale and the zero point of `node`, computed in `precision`."""
     scale, zero = [*node.inputs, None][1:3]
     assert scale is not None
     wide, step = (v if g.dtype(v) == precision else g.Cast(v, to=precision) for v in (x, scale))
     moved = g.Round(g.Div(wide, broadcast_parameter(g, node, step)))
     if zero is not None:
         moved = g.Add(moved, broadcast_parameter(g, node, g.Cast(zero, to=precision)))
-    limits = np.iinfo(kind.numpy())
+    limits = np.iinfo(dtype.numpy())
     ends = (g.const(float(n), precision) for n in (limits.min, limits.max))
-    return g.Cast(g.Clip(moved, *ends), to=kind)
+    return g.Cast(g.Clip(moved, *ends), to=dtype)
 
 
 def dequantize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
@@ -106,14 +106,14 @@ def _requantized(
     g: Graph, total: ir.Value, a_scale: ir.Value, b_scale: ir.Value, y_scale: ir.Value, zero: ir.Value
 ) -> ir.Value:
     """Return an int32 result quantized by `y_scale` and `zero`, in float32 as in ONNX Runtime."""
-    kind = g.dtype(zero)
-    if kind not in INTEGERS:
-        raise Unsupported(f"quantization to {dtype_name(kind)}")
+    dtype = g.dtype(zero)
+    if dtype not in INTEGERS:
+        raise Unsupported(f"quantization to {dtype_name(dtype)}")
     left, right, result = (v if g.dtype(v) == _WIDE else g.Cast(v, to=_WIDE) for v in (a_scale, b_scale, y_scale))
     steps = g.Round(g.Mul(g.Cast(total, to=_WIDE), g.Div(g.Mul(left, right), result)))
-    limits = np.iinfo(kind.numpy())
+    limits = np.iinfo(dtype.numpy())
     moved = g.Add(steps, g.Cast(zero, to=_WIDE))
-    return g.Cast(g.Clip(moved, float(limits.min), float(limits.max)), to=kind)
+    return g.Cast(g.Clip(moved, float(limits.min), float(limits.max)), to=dtype)
 
 
 _WIDE = ir.DataType.FLOAT

@@ -99,7 +99,7 @@ def _weights_of(
     p, bias, apart = [*node.inputs, *[None] * 8][7], None, None
     if b is not None:
         own, again = g.Split(_direction(g, b, d), num_outputs=2, axis=0, outputs=2)
-        if node.op_type == "GRU" and node.attributes.get_int("linear_before_reset", 0):
+        if node.op_type == "GRU" and node.attributes.get_int("linear_before_reset", 0) != 0:
             gates, apart = g.Slice(again, [0], [2 * hidden], [0]), g.Slice(again, [2 * hidden], [3 * hidden], [0])
             again = g.Concat(gates, np.zeros(hidden, g.dtype(b).numpy()), axis=0)
         bias = g.Add(own, again)

@@ -32,6 +32,7 @@ def roi_align(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """RoiAlign: the mean of a bin's samples by a matrix for each axis, or the maximum of their weighted neighbours."""
     x, rois, images = node.inputs
     assert x is not None
+    assert images is not None
     a, dtype = node.attributes, g.dtype(x)
     mode = a.get_string("mode", "avg")
     half = a.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel"
@@ -80,11 +81,16 @@ def _samples(
     return _Samples(g.Max(g.Min(place, last), 0.0), inside, counted, last)
 
 
+def _counted_to(g: Graph, size: int | ir.Value) -> ir.Value:
+    """Return 0, 1, … size - 1 as floats."""
+    if isinstance(size, int):
+        return g.const(np.arange(size, dtype=np.float32))
+    return g.Cast(g.Range(np.int64(0), size, np.int64(1)), to=_FLOAT)
+
+
 def _mean_matrix(g: Graph, samples: _Samples, size: int | ir.Value) -> ir.Value:
     """Return the weight of each element in each bin along one axis: [regions, bins, size]."""
-    known = isinstance(size, int)
-    marks = np.arange(size, dtype=np.float32) if known else g.Cast(g.Range(np.int64(0), size, np.int64(1)), to=_FLOAT)
-    share = g.Max(g.Sub(1.0, g.Abs(g.Sub(g.Unsqueeze(samples.place, [3]), marks))), 0.0)
+    share = g.Max(g.Sub(1.0, g.Abs(g.Sub(g.Unsqueeze(samples.place, [3]), _counted_to(g, size)))), 0.0)
     total = g.ReduceSum(g.Where(g.Unsqueeze(samples.inside, [3]), share, 0.0), [2], keepdims=0)
     if samples.counted is None:
         count: ir.Value | float = float(g.shape(samples.place)[2] or 1)
@@ -152,7 +158,6 @@ def _inside(g: Graph, start: ir.Value, end: ir.Value, bins: int, size: int | ir.
     number, first = np.arange(bins, dtype=np.float32), g.Unsqueeze(start, [1])
     begin = g.Add(first, g.Floor(g.Mul(each, number)))
     after = g.Add(first, g.Ceil(g.Mul(each, number + 1)))
-    known = isinstance(size, int)
-    place = np.arange(size, dtype=np.float32) if known else g.Cast(g.Range(np.int64(0), size, np.int64(1)), to=_FLOAT)
+    place = _counted_to(g, size)
     inside: ir.Value = g.And(g.GreaterOrEqual(place, g.Unsqueeze(begin, [2])), g.Less(place, g.Unsqueeze(after, [2])))
     return inside

@@ -67,9 +67,9 @@ def _product(g: Graph, sizes: Sequence[int | ir.Value]) -> np.ndarray | ir.Value
 
 
 def weighted_rows(
-    g: Graph, rows: Rows, terms: Sequence[Sequence[tuple[ir.Value, ir.Value | None]]], zeros: bool, kind: ir.DataType
+    g: Graph, rows: Rows, terms: Sequence[Sequence[tuple[ir.Value, ir.Value | None]]], zeros: bool, dtype: ir.DataType
 ) -> ir.Value:
-    """Return the sum, over all combinations of one neighbour per axis, of rows [N, places…, C] in the dtype `kind`.
+    """Return the sum, over all combinations of one neighbour per axis, of rows [N, places…, C] in the dtype `dtype`.
 
     terms: for each axis the positions [N, places…] of the neighbours, as floating-point numbers, and their weights
     (None for 1). zeros: elements outside of the image count as 0; otherwise positions are inside already.
@@ -85,11 +85,11 @@ def weighted_rows(
         if rows.first is not None:
             index = g.Add(index, g.Unsqueeze(rows.first, list(range(1, g.rank(index)))))
         picked = g.Gather(rows.content, index, axis=0)
-        picked = picked if g.dtype(picked) == kind else g.Cast(picked, to=kind)
+        picked = picked if g.dtype(picked) == dtype else g.Cast(picked, to=dtype)
         if inside is not None:  # a weight of 0 would make NaN of infinity
-            picked = g.Where(g.Unsqueeze(inside, [-1]), picked, g.const(0.0, kind))
+            picked = g.Where(g.Unsqueeze(inside, [-1]), picked, g.const(0.0, dtype))
         if weight is not None:
-            weight = weight if g.dtype(weight) == kind else g.Cast(weight, to=kind)
+            weight = weight if g.dtype(weight) == dtype else g.Cast(weight, to=dtype)
             picked = g.Mul(picked, g.Unsqueeze(weight, [-1]))
         total = picked if total is None else g.Add(total, picked)
     assert total is not None
@@ -100,9 +100,9 @@ def _located(
     g: Graph, terms: Sequence[tuple[ir.Value, ir.Value | None]], size: int | ir.Value, zeros: bool
 ) -> list[tuple[ir.Value, ir.Value | None, ir.Value | None]]:
     """Return index, weight and mask of each neighbour along an axis; the index is inside the image."""
-    kind = g.dtype(terms[0][0])
-    last = g.Sub(_number(g, size, kind), g.const(1.0, kind))
-    zero, found = g.const(0.0, kind), []
+    dtype = g.dtype(terms[0][0])
+    last = g.Sub(_number(g, size, dtype), g.const(1.0, dtype))
+    zero, found = g.const(0.0, dtype), []
     for place, share in terms:
         near = g.Max(g.Min(place, last), zero)
         ok = g.And(g.GreaterOrEqual(place, zero), g.LessOrEqual(place, last)) if zeros else None
@@ -110,9 +110,9 @@ def _located(
     return found
 
 
-def _number(g: Graph, n: int | ir.Value, kind: ir.DataType) -> ir.Value:
-    """Return a size as a scalar of `kind`."""
-    number: ir.Value = g.const(float(n), kind) if isinstance(n, int) else g.Cast(n, to=kind)
+def _number(g: Graph, n: int | ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Return a size as a scalar of `dtype`."""
+    number: ir.Value = g.const(float(n), dtype) if isinstance(n, int) else g.Cast(n, to=dtype)
     return number
 
 
@@ -162,15 +162,15 @@ def _unnormalized(g: Graph, p: ir.Value, n: ir.Value, corners: bool) -> ir.Value
 
 def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) -> ir.Value:
     """Return positions beyond an edge moved to the edge, or reflected as often as needed."""
-    kind = g.dtype(w)
-    zero, one, two = (g.const(v, kind) for v in (0.0, 1.0, 2.0))
+    dtype = g.dtype(w)
+    zero, one, two = (g.const(v, dtype) for v in (0.0, 1.0, 2.0))
     last = g.Sub(n, one)
     if edge == "reflection":
-        low = zero if corners else g.const(-0.5, kind)
+        low = zero if corners else g.const(-0.5, dtype)
         span = last if corners else n
         far = g.Abs(g.Sub(w, low))
         # With one element and aligned corners the span is zero; every position is that element.
-        period = g.Max(g.Mul(span, two), g.const(np.finfo(np.float32).tiny, kind))
+        period = g.Max(g.Mul(span, two), g.const(np.finfo(np.float32).tiny, dtype))
         rest = g.Sub(far, g.Mul(g.Floor(g.Div(far, period)), period))
         w = g.Add(g.Min(rest, g.Sub(period, rest)), low)
     return g.Max(g.Min(w, last), zero)
@@ -178,8 +178,8 @@ def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) 
 
 def neighbors(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | None]]:
     """Return the neighbours along one axis with their weights; None means a weight of 1."""
-    kind = g.dtype(w)
-    one = g.const(1.0, kind)
+    dtype = g.dtype(w)
+    one = g.const(1.0, dtype)
     if mode == "nearest":
         return [(g.Round(w), None)]
     low = g.Floor(w)
@@ -188,7 +188,7 @@ def neighbors(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value
         return [(low, g.Sub(one, t)), (g.Add(low, one), t)]
     rest = g.Sub(one, t)
     shares = (_cubic(g, g.Add(t, one), far=True), _cubic(g, t), _cubic(g, rest), _cubic(g, g.Add(rest, one), far=True))
-    return [(g.Add(low, g.const(float(k), kind)), s) for k, s in zip((-1, 0, 1, 2), shares, strict=True)]
+    return [(g.Add(low, g.const(float(k), dtype)), s) for k, s in zip((-1, 0, 1, 2), shares, strict=True)]
 
 
 def _cubic(g: Graph, d: ir.Value, far: bool = False) -> ir.Value:
@@ -207,7 +207,7 @@ def affine_grid(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     theta, size = node.inputs
     assert theta is not None
     assert size is not None
-    length, kind = g.shape(size)[0], g.dtype(theta)
+    length, dtype = g.shape(size)[0], g.dtype(theta)
     if not isinstance(length, int):
         raise Unsupported("an AffineGrid of unknown rank")
     rank = length - 2
@@ -215,8 +215,8 @@ def affine_grid(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     total = g.Unsqueeze(g.Gather(theta, np.int64(rank), axis=2), list(range(1, rank + 1)))
     for axis in range(rank):
         n = int(known[2 + axis]) if known is not None else g.Gather(size, np.int64(2 + axis), axis=0)
-        place, number = g.Cast(g.Range(np.int64(0), n, np.int64(1)), to=kind), _number(g, n, kind)
-        one, two = g.const(1.0, kind), g.const(2.0, kind)
+        place, number = g.Cast(g.Range(np.int64(0), n, np.int64(1)), to=dtype), _number(g, n, dtype)
+        one, two = g.const(1.0, dtype), g.const(2.0, dtype)
         if corners:
             where = g.Sub(g.Div(g.Mul(place, two), g.Max(g.Sub(number, one), one)), one)
         else:
@@ -266,7 +266,7 @@ def _window_products(
     groups: int,
     parts: int,
     outs: Sequence[int | ir.Value],
-    kind: ir.DataType,
+    dtype: ir.DataType,
 ) -> ir.Value:
     """Return [N, outputs, out…]: the sampled windows times the weights of each part of the channels."""
     rank, (outputs, inner, *kernel) = len(outs), (int(str(n)) for n in g.shape(w))
@@ -276,5 +276,5 @@ def _window_products(
     moved = g.Transpose(split, perm=[1, 3 + rank, 2, 0, *range(3, 3 + rank)])
     columns = g.Reshape(moved, np.array([parts, inner * taps, -1]))
     matrix = g.Reshape(w, np.array([parts, outputs // parts, inner * taps]))
-    y = g.MatMul(matrix if g.dtype(matrix) == kind else g.Cast(matrix, to=kind), columns)
+    y = g.MatMul(matrix if g.dtype(matrix) == dtype else g.Cast(matrix, to=dtype), columns)
     return g.Transpose(g.Reshape(y, vector(g, [outputs, -1, *outs])), perm=[1, 0, *range(2, 2 + rank)])

@@ -198,7 +198,8 @@ def _zero_rows(net: Net, steps: Blob, value: ir.Value, around: Sequence[Blob]) -
     """
     sizes: list[Blob] = [steps]
     for d in known_dims(value) or (None,):
-        found = next(((x, x.shape.index(d)) for x in around if d is not None and d in (x.shape or ())), None)
+        shapes = [(x, x.shape or ()) for x in around]
+        found = next(((x, dims.index(d)) for x, dims in shapes if d is not None and d in dims), None)
         if isinstance(d, int):
             sizes.append(net.const(np.array([d], np.int64)))
         elif found is not None:

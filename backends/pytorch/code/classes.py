@@ -213,11 +213,11 @@ def _layer(layer: Layer) -> str:
 
 
 def _parameter(weight: Weight) -> str:
-    kind = weight.fake.dtype
+    dtype = weight.fake.dtype
     dims = ", ".join(slot("size", n) for n in weight.fake.shape)
-    made = f"torch.zeros({dims if weight.fake.dim() else '()'}{'' if kind == torch.float32 else f', dtype={kind}'})"
-    if kind in _NOT_FILLED:
-        made = f"torch.empty({dims}, dtype={kind})"
+    made = f"torch.zeros({dims if weight.fake.dim() else '()'}{'' if dtype == torch.float32 else f', dtype={dtype}'})"
+    if dtype in _NOT_FILLED:
+        made = f"torch.empty({dims}, dtype={dtype})"
     return f"nn.Parameter({made})" if weight.parameter else made
 
 

@@ -88,12 +88,12 @@ class Printer:
 
     def _literal(self, x: Literal) -> tuple[str, float]:
         """Return a small constant as a tensor."""
-        kind = x.fake.dtype
-        shown = self._number(x)[0] if x.array is None else py.content(x.array, single=kind not in _DOUBLE)
-        usual = torch.float32 if kind.is_floating_point else torch.bool if kind == torch.bool else torch.int64
-        more = "" if kind == usual and (kind != torch.float32 or "." in shown) else f", dtype={py.dtype(kind)}"
+        dtype = x.fake.dtype
+        shown = self._number(x)[0] if x.array is None else py.content(x.array, single=dtype not in _DOUBLE)
+        usual = torch.float32 if dtype.is_floating_point else torch.bool if dtype == torch.bool else torch.int64
+        more = "" if dtype == usual and (dtype != torch.float32 or "." in shown) else f", dtype={py.dtype(dtype)}"
         if x.array is not None and x.array.size == 0:
-            return f"torch.zeros({list(x.array.shape)}, dtype={py.dtype(kind)}{self._on()})", ATOM
+            return f"torch.zeros({list(x.array.shape)}, dtype={py.dtype(dtype)}{self._on()})", ATOM
         return f"torch.tensor({shown}{more}{self._on()})", ATOM
 
     def _on(self) -> str:
@@ -179,14 +179,14 @@ class Printer:
                 shown.append(self.text(part))
         return ", ".join(shown) if shown else "()"
 
-    def _stack(self, rows: Value, dims: Sequence[Any], kind: torch.dtype, backwards: bool) -> tuple[str, float]:
+    def _stack(self, rows: Value, dims: Sequence[Any], dtype: torch.dtype, backwards: bool) -> tuple[str, float]:
         name = self.text(rows)
         whole = f"torch.stack({name}[::-1])" if backwards else f"torch.stack({name})"
         try:
             empty = ", ".join(["0", *map(self.text, dims)])
         except KeyError:  # a size that exists only inside the loop
             return whole, ATOM
-        return f"{whole} if {name} else torch.zeros({empty}, dtype={py.dtype(kind)}{self._on()})", 1
+        return f"{whole} if {name} else torch.zeros({empty}, dtype={py.dtype(dtype)}{self._on()})", 1
 
     # -- statements ---------------------------------------------------------------------------------------------------
 

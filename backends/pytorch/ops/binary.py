@@ -91,13 +91,13 @@ def mod(t, x, B, *, fmod):
 @onnx_op("Pow")
 def power(t, x, y):
     x, y = wide(x), wide(y)
-    kind = x.dtype
-    if not kind.is_floating_point and not y.dtype.is_floating_point:
+    dtype = x.dtype
+    if not dtype.is_floating_point and not y.dtype.is_floating_point:
         # PyTorch rejects integers to constant negative integer powers, and returns 0 or 1 for other negative powers.
-        return torch.pow(x.to(torch.int64), y.to(torch.int64)).to(kind)
-    if not kind.is_floating_point:
-        return torch.pow(x.to(torch.float64), y.to(torch.float64)).to(kind)
-    return torch.pow(x, y.to(kind) if not y.dtype.is_floating_point or y.dtype != kind else y)
+        return torch.pow(x.to(torch.int64), y.to(torch.int64)).to(dtype)
+    if not dtype.is_floating_point:
+        return torch.pow(x.to(torch.float64), y.to(torch.float64)).to(dtype)
+    return torch.pow(x, y.to(dtype) if not y.dtype.is_floating_point or y.dtype != dtype else y)
 
 
 @onnx_op("Max")
@@ -130,21 +130,21 @@ def mean(t, *xs):
 
 @onnx_op("Where")
 def where(t, condition, x, y):
-    kind = x.dtype
-    return torch.where(condition, wide(x), wide(y)).to(kind)
+    dtype = x.dtype
+    return torch.where(condition, wide(x), wide(y)).to(dtype)
 
 
 @onnx_op("BitShift")
 def bit_shift(t, x, y, *, direction):
-    kind, bits = x.dtype, torch.iinfo(x.dtype).bits
+    dtype, bits = x.dtype, torch.iinfo(x.dtype).bits
     a, n = x.to(torch.int64), y.to(torch.int64)
     if direction == "LEFT":
         found = torch.bitwise_left_shift(a, torch.clamp(n, 0, 63))
-    elif kind == torch.uint64:  # the shift of int64 repeats the sign
+    elif dtype == torch.uint64:  # the shift of int64 repeats the sign
         rest = torch.bitwise_left_shift(torch.full_like(n, -1), torch.clamp(64 - n, 0, 63))
         found = torch.where(n > 0, torch.bitwise_right_shift(a, n) & ~rest, a)
     else:
         found = torch.bitwise_right_shift(a, torch.clamp(n, 0, 63))
     past = (n >= bits) | (n < 0)
-    nothing = torch.where(a < 0, -1, 0) if direction == "RIGHT" and kind.is_signed else torch.zeros_like(found)
-    return torch.where(past, nothing, found).to(kind)
+    nothing = torch.where(a < 0, -1, 0) if direction == "RIGHT" and dtype.is_signed else torch.zeros_like(found)
+    return torch.where(past, nothing, found).to(dtype)

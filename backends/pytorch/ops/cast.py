@@ -36,20 +36,20 @@ LIMITS = {
 """The least and the largest value of integers of less than a byte."""
 
 
-def to_kind(x: torch.Tensor, kind: ir.DataType, saturate: bool = True, round_mode: str = "up") -> torch.Tensor:
+def to_kind(x: torch.Tensor, dtype: ir.DataType, saturate: bool = True, round_mode: str = "up") -> torch.Tensor:
     """Return x in an ONNX dtype, by Cast-25. Integers lose the bits that do not fit."""
-    if kind in LIMITS:
-        return _cut_to((x.to(torch.float32) if x.dtype in FLOAT8 else x).to(torch.int32), kind)
-    if kind == ir.DataType.FLOAT4E2M1:
-        return to_float4(x).to(torch_dtype(kind))
-    if kind == ir.DataType.FLOAT8E8M0:
+    if dtype in LIMITS:
+        return _cut_to((x.to(torch.float32) if x.dtype in FLOAT8 else x).to(torch.int32), dtype)
+    if dtype == ir.DataType.FLOAT4E2M1:
+        return to_float4(x).to(torch_dtype(dtype))
+    if dtype == ir.DataType.FLOAT8E8M0:
         return _to_power(x, saturate, round_mode)
-    return to_dtype(x, torch_dtype(kind), saturate)
+    return to_dtype(x, torch_dtype(dtype), saturate)
 
 
-def _cut_to(x: torch.Tensor, kind: ir.DataType) -> torch.Tensor:
-    low, high = LIMITS[kind]
-    return (torch.remainder(x - low, high - low + 1) + low).to(torch_dtype(kind))
+def _cut_to(x: torch.Tensor, dtype: ir.DataType) -> torch.Tensor:
+    low, high = LIMITS[dtype]
+    return (torch.remainder(x - low, high - low + 1) + low).to(torch_dtype(dtype))
 
 
 def to_float4(x: torch.Tensor) -> torch.Tensor:

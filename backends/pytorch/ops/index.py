@@ -65,17 +65,17 @@ def gather_nd(t, x, indices, *, batch_dims):
 
 @onnx_op("ScatterElements")
 def scatter_elements(t, x, indices, updates, *, axis, reduction):
-    places, kind = _from_start(indices, x.shape[axis]), x.dtype
+    places, dtype = _from_start(indices, x.shape[axis]), x.dtype
     x, updates = wide(x), wide(updates)
     if reduction == "none":
-        return x.scatter(axis, places, updates).to(kind)
+        return x.scatter(axis, places, updates).to(dtype)
     how = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[reduction]
-    return x.scatter_reduce(axis, places, updates, how, include_self=True).to(kind)
+    return x.scatter_reduce(axis, places, updates, how, include_self=True).to(dtype)
 
 
 @onnx_op("ScatterND")
 def scatter_nd(t, x, indices, updates, *, reduction):
-    depth, kind = indices.shape[-1], x.dtype
+    depth, dtype = indices.shape[-1], x.dtype
     x, updates = wide(x), wide(updates)
     flat = torch.zeros(indices.shape[:-1], dtype=torch.int64)
     for i in range(depth):
@@ -91,7 +91,7 @@ def scatter_nd(t, x, indices, updates, *, reduction):
     else:
         how = {"mul": "prod", "max": "amax", "min": "amin"}[reduction]
         found = rows.index_reduce(0, flat, new, how, include_self=True)
-    return found.reshape(x.shape).to(kind)
+    return found.reshape(x.shape).to(dtype)
 
 
 def _product(dims: Any) -> Any:
@@ -220,15 +220,15 @@ def compress(t, x, condition, *, axis):
 @onnx_op("TopK")
 @host("k")
 def top_k(t, x, k, *, axis, largest, sorted):
-    kind, x = x.dtype, wide(x)
+    dtype, x = x.dtype, wide(x)
     count = t.number(k if not isinstance(k, torch.Tensor) else k.reshape(()))
     # ONNX takes the lower index first among equal elements, as a stable sort does.
     values, places = torch.sort(x, dim=axis, descending=bool(largest), stable=True)
     if not isinstance(count, int):
         check(count >= 0)
         taken = torch.arange(count)
-        return torch.index_select(values, axis, taken).to(kind), torch.index_select(places, axis, taken)
-    return values.narrow(axis, 0, count).to(kind), places.narrow(axis, 0, count)
+        return torch.index_select(values, axis, taken).to(dtype), torch.index_select(places, axis, taken)
+    return values.narrow(axis, 0, count).to(dtype), places.narrow(axis, 0, count)
 
 
 @onnx_op("ReverseSequence")
@@ -246,14 +246,14 @@ def reverse_sequence(t, x, lengths, *, batch_axis, time_axis):
 def unique(t, x, *, axis, sorted):
     flat = x.reshape(-1) if axis is None else x
     dim = 0 if axis is None else axis
-    kind = flat.dtype
+    dtype = flat.dtype
     values, inverse, counts = torch.unique(wide(flat), sorted=True, return_inverse=True, return_counts=True, dim=dim)
     inverse = inverse.to(torch.int64)  # PyTorch 2.10 gives it the dtype of x during capture
     positions = torch.arange(inverse.shape[0])
     first = torch.full((counts.shape[0],), inverse.shape[0], dtype=torch.int64)
     first = first.scatter_reduce(0, inverse, positions, "amin", include_self=True)
     if sorted:
-        return values.to(kind), first, inverse, counts
+        return values.to(dtype), first, inverse, counts
     order = torch.argsort(first)
     rank = torch.argsort(order)
-    return torch.index_select(values, dim, order).to(kind), first[order], rank[inverse], counts[order]
+    return torch.index_select(values, dim, order).to(dtype), first[order], rank[inverse], counts[order]

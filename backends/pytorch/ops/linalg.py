@@ -19,9 +19,9 @@ def linear(t, x, weight, bias=None):
 
 @onnx_op("MatMul")
 def matmul(t, x, y):
-    kind = x.dtype
-    if kind in (torch.uint32, torch.uint64) or kind in FLOAT8:
-        return torch.matmul(wide(x), wide(y)).to(kind)
+    dtype = x.dtype
+    if dtype in (torch.uint32, torch.uint64) or dtype in FLOAT8:
+        return torch.matmul(wide(x), wide(y)).to(dtype)
     return torch.matmul(x, y)
 
 
@@ -90,11 +90,11 @@ def cumulative(t: Any, function: Any, x: Any, axis: Any, exclusive: Any, reverse
 
 
 def _run(function: Any, x: Any, axis: Any, exclusive: Any, reverse: Any, neutral: Any) -> Any:
-    kind = x.dtype
+    dtype = x.dtype
     x = x.flip(axis) if reverse else x
     y = function(wide(x), axis)
     if exclusive:
         first = torch.full_like(y.narrow(axis, 0, 1), neutral)
         y = torch.cat([first, y.narrow(axis, 0, y.shape[axis] - 1)], axis)
-    y = y.to(kind)
+    y = y.to(dtype)
     return y.flip(axis) if reverse else y

@@ -17,8 +17,8 @@ from ..torch_internals import check
 @onnx_op("Pad")
 @host("pads", "constant_value", "axes")
 def pad(t, x, pads, constant_value=None, axes=None, *, mode):
-    kind = x.dtype
-    x = x.to(torch.uint8) if kind == torch.bool else wide(x)
+    dtype = x.dtype
+    x = x.to(torch.uint8) if dtype == torch.bool else wide(x)
     rank, known = x.dim(), t.static(pads)
     places = list(range(rank)) if axes is None else t.static(axes)
     if places is None:
@@ -33,12 +33,12 @@ def pad(t, x, pads, constant_value=None, axes=None, *, mode):
         flat = [n for a in reversed(range(rank)) for n in sizes.get(a, (0, 0))]
         while len(flat) > 2 and flat[-2:] == [0, 0]:
             flat = flat[:-2]
-        return F.pad(x, flat, value=value).to(kind)
+        return F.pad(x, flat, value=value).to(dtype)
     value = None if constant_value is None else t.tensor(constant_value).reshape(()).to(x.dtype)
     for a, (before, after) in sizes.items():
         if not (isinstance(before, int) and isinstance(after, int) and before == after == 0):
             x = _padded(x, a, before, after, mode, value)
-    return x.to(kind)
+    return x.to(dtype)
 
 
 def _by_axis(t: Any, pads: Any, axes: Any, rank: Any) -> Any:

@@ -35,21 +35,21 @@ def _window(x: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pa
 
 @onnx_op("MaxPool")
 def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
-    rank, kind = len(kernel_shape), x.dtype
+    rank, dtype = len(kernel_shape), x.dtype
     whole, _, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
     if rank > 3:
         raise Unsupported("MaxPool over more than three axes")
-    y = x if kind.is_floating_point else x.to(torch.float32)
+    y = x if dtype.is_floating_point else x.to(torch.float32)
     equal = equal_pads(whole)
     own = equal is not None and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True))
     shifted = y if own else padded(y, whole, float("-inf"))
     pool = max_of_lines if rank == 1 and not t.writes_code else _MAX[rank]
     window = (kernel_shape, strides, equal if own else [0] * rank, dilations)
     if t.outputs < 2:
-        return pool(shifted, *window).to(kind)
+        return pool(shifted, *window).to(dtype)
     values, places = pool(shifted, *window, return_indices=True)
     befores = [0] * rank if own else [a for a, _ in whole]
-    return values.to(kind), _flat_places(places, x, shifted, befores, bool(storage_order))
+    return values.to(dtype), _flat_places(places, x, shifted, befores, bool(storage_order))
 
 
 def max_of_lines(
@@ -90,7 +90,7 @@ def _flat_places(places: Any, x: Any, shifted: Any, befores: Any, column_major: 
 
 @onnx_op("AveragePool")
 def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
-    rank, kind = len(kernel_shape), x.dtype
+    rank, dtype = len(kernel_shape), x.dtype
     whole, given, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
     equal = equal_pads(whole)
     plain = all(d == 1 for d in dilations) and rank <= 3
@@ -110,7 +110,7 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
         counted = padded(ones, beyond)
     else:
         counted = padded(ones, whole)
-    return (total / _sums(counted, kernel_shape, strides, dilations)).to(kind)
+    return (total / _sums(counted, kernel_shape, strides, dilations)).to(dtype)
 
 
 def _reaches(size: Any, window: int, pads: Any) -> bool:

@@ -44,7 +44,7 @@ def quantize_linear(t, x, scale, zero=None, *, axis, block_size, output_dtype, p
 
 @onnx_op("DequantizeLinear")
 def dequantize_linear(t, x, scale, zero=None, *, axis, block_size, output_dtype=0):
-    kind = scale.dtype if not output_dtype else torch_dtype(ir.DataType(output_dtype))
+    dtype = scale.dtype if not output_dtype else torch_dtype(ir.DataType(output_dtype))
     y = wide(x)
     y = y.to(torch.float32) if x.dtype in FLOAT8 else y.to(torch.int64)
     if zero is not None:
@@ -52,4 +52,4 @@ def dequantize_linear(t, x, scale, zero=None, *, axis, block_size, output_dtype=
     scale = _spread(wide(scale), x, axis, block_size)
     if scale.dtype in (torch.float16, torch.bfloat16):
         scale = scale.to(torch.float32)
-    return (y.to(scale.dtype) * scale).to(kind)
+    return (y.to(scale.dtype) * scale).to(dtype)

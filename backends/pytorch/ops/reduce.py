@@ -28,22 +28,22 @@ def _reduced(
 
     @host("axes")
     def rule(t, data, axes=None, *, keepdims, noop_with_empty_axes):
-        kind, keep = data.dtype, bool(keepdims)
+        dtype, keep = data.dtype, bool(keepdims)
         if axes is not None and t.static(axes) is None:
             # PyTorch sums halves in float32, but squares them and sums them by index in half precision.
             x = in_float32(wide(data))
             y = _at_run_time(
                 t, fold, x if before is None else before(x), axes, keep, bool(noop_with_empty_axes), over_data
             )
-            return (y if after is None else after(y)).to(kind)
+            return (y if after is None else after(y)).to(dtype)
         chosen = [] if axes is None else [int(a) for a in t.static(axes).ravel()]
         folded = bool(chosen) or not noop_with_empty_axes
-        if of_floats is not None and folded and kind.is_floating_point:
-            return _folded(of_floats, data, chosen, keep).to(kind)
+        if of_floats is not None and folded and dtype.is_floating_point:
+            return _folded(of_floats, data, chosen, keep).to(dtype)
         x = wide(data) if before is None and after is None else in_float32(wide(data))
         x = x if before is None else before(x)
         y = _folded(fold, x, chosen, keep) if folded else x
-        return (y if after is None else after(y)).to(kind)
+        return (y if after is None else after(y)).to(dtype)
 
     return rule
 
@@ -66,9 +66,9 @@ def _at_run_time(t: Any, fold: Any, x: Any, axes: Any, keep: Any, noop: Any, sca
     if scatter == "logsumexp":
         y = _log_sum_exp_along(along, x)
     else:
-        kind = x.dtype
-        y = along.fold(x.to(torch.uint8) if kind == torch.bool else x, "sum" if scatter == "mean" else scatter)
-        y = y.to(kind) if kind == torch.bool else y
+        dtype = x.dtype
+        y = along.fold(x.to(torch.uint8) if dtype == torch.bool else x, "sum" if scatter == "mean" else scatter)
+        y = y.to(dtype) if dtype == torch.bool else y
         y = y / along.count() if scatter == "mean" else y
     return y if keep else along.squeeze(y)
 

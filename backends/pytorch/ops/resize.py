@@ -30,15 +30,15 @@ def resize(
     axes = [a % x.dim() for a in axes] if axes is not None else list(range(x.dim()))
     dims = [x.shape[a] for a in axes]
     factors, targets = _scales_and_sizes(t, dims, scales, sizes, keep_aspect_ratio_policy)
-    kind = x.dtype
-    x = x if kind.is_floating_point or mode == "nearest" else x.to(torch.float32)
+    dtype = x.dtype
+    x = x if dtype.is_floating_point or mode == "nearest" else x.to(torch.float32)
     y = _by_interpolate(x, axes, dims, factors, targets, how)
     if y is None:
         y = _by_axes(t, x, axes, dims, factors, targets, roi, how)
-    if y.dtype != kind and not kind.is_floating_point:
-        limits = torch.iinfo(kind)
+    if y.dtype != dtype and not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
         y = torch.clamp(torch.round(y) if antialias else y * WHOLE, limits.min, limits.max)
-    return y.to(kind)
+    return y.to(dtype)
 
 
 def _is_number(*values: Any) -> Any:

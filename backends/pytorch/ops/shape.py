@@ -204,24 +204,24 @@ def constant_of_shape(t, shape, *, value):
 @onnx_op("Range")
 @host("start", "limit", "delta")
 def range_(t, start, limit, delta):
-    kind = start.array.dtype if isinstance(start, Known) else t.tensor(start).dtype
-    kind = kind if isinstance(kind, torch.dtype) else torch_dtype(ir.DataType.from_numpy(kind))
-    if kind.is_floating_point:
+    dtype = start.array.dtype if isinstance(start, Known) else t.tensor(start).dtype
+    dtype = dtype if isinstance(dtype, torch.dtype) else torch_dtype(ir.DataType.from_numpy(dtype))
+    if dtype.is_floating_point:
         a, b, c = (t.tensor(v).reshape(()) for v in (start, limit, delta))
         # Counted in float64, as in onnxruntime.
         first, end = (v.to(torch.float64) for v in (a, b))
         count = torch.clamp(torch.ceil((end - first) / c), min=0).to(torch.int64).item()
         check(count >= 0)
-        return a + torch.arange(count, dtype=kind) * c
+        return a + torch.arange(count, dtype=dtype) * c
     a, b, c = t.number(start), t.number(limit), t.number(delta)
     if all(isinstance(v, int) for v in (a, b, c)):
-        return torch.arange(a, max(a, b) if c > 0 else min(a, b), c, dtype=kind)
+        return torch.arange(a, max(a, b) if c > 0 else min(a, b), c, dtype=dtype)
     if isinstance(c, int) and c == 1 and isinstance(a, int) and a == 0 and not isinstance(limit, torch.Tensor):
-        return torch.arange(b, dtype=kind)
+        return torch.arange(b, dtype=dtype)
     first, last, step = (t.tensor(v).reshape(()).to(torch.int64) for v in (start, limit, delta))
     count = torch.clamp(-torch.div(first - last, step, rounding_mode="floor"), min=0).item()
     check(count >= 0)
-    return (first + torch.arange(count) * step).to(kind)
+    return (first + torch.arange(count) * step).to(dtype)
 
 
 @onnx_op("EyeLike")

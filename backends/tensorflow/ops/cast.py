@@ -81,9 +81,9 @@ def constant(t, *, sparse_value, value, value_float, value_floats, value_int, va
 
 @onnx_op("BitCast")
 def bit_cast(t, x, *, to):
-    kind = tf_dtype(ir.DataType(to))
+    dtype = tf_dtype(ir.DataType(to))
     if x.dtype == tf.bool:
         x = tf.cast(x, tf.uint8)
-    if kind == tf.bool:
+    if dtype == tf.bool:
         return tf.not_equal(tf.bitcast(x, tf.uint8), 0)
-    return tf.bitcast(x, kind)
+    return tf.bitcast(x, dtype)

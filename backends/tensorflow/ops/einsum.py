@@ -16,14 +16,14 @@ from .sums import total
 
 @onnx_op("Einsum")
 def einsum(t, *inputs, equation):
-    kind = inputs[0].dtype
-    wide = WIDER.get(kind, kind)
+    dtype = inputs[0].dtype
+    wide = WIDER.get(dtype, dtype)
     if all(x.shape.rank is not None for x in inputs):
         equation, ones = squeeze_labels(equation, [x.shape.as_list() for x in inputs])
         inputs = tuple(tf.squeeze(x, axes) if axes else x for x, axes in zip(inputs, ones, strict=True))
     wider = [tf.cast(x, wide) for x in inputs]
     y = _product_without_sums(equation, wider)
-    return tf.cast(tf.einsum(equation.replace(" ", ""), *wider) if y is None else y, kind)
+    return tf.cast(tf.einsum(equation.replace(" ", ""), *wider) if y is None else y, dtype)
 
 
 def _product_without_sums(equation: str, inputs: list[tf.Tensor]) -> tf.Tensor | None:

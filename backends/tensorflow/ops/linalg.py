@@ -180,11 +180,11 @@ def gemm(t, a, b, c, *, alpha, beta, transA, transB):
     a = t.permuted(a, (1, 0)) if transA else a
     b = t.permuted(b, (1, 0)) if transB else b
     y = matrix_product(a, b)
-    kind = y.dtype
-    if kind.is_integer and (alpha != 1 or beta != 1):
+    dtype = y.dtype
+    if dtype.is_integer and (alpha != 1 or beta != 1):
         # Round the sum towards zero, not its terms.
         y, c = tf.cast(y, tf.float64), None if c is None else tf.cast(c, tf.float64)
-    return tf.cast(_add_scaled(scale_by(y, alpha), c, beta), kind)
+    return tf.cast(_add_scaled(scale_by(y, alpha), c, beta), dtype)
 
 
 def _add_scaled(y: tf.Tensor, c: Value, beta: float) -> tf.Tensor:

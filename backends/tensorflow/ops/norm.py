@@ -17,11 +17,11 @@ from .sums import mean as mean_of
 
 @channels_last("BatchNormalization")
 def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
-    kind = x.dtype if x.dtype.size >= 4 else tf.float32  # factor and offset would lose precision in half precision
-    wide, scale, bias = tf.cast(x, kind), tf.cast(scale, kind), tf.cast(bias, kind)
+    dtype = x.dtype if x.dtype.size >= 4 else tf.float32  # factor and offset would lose precision in half precision
+    wide, scale, bias = tf.cast(x, dtype), tf.cast(scale, dtype), tf.cast(bias, dtype)
     if not training_mode:
-        factor = scale * tf.math.rsqrt(tf.cast(var, kind) + tf.constant(epsilon, kind))
-        return tf.cast(wide * factor + (bias - factor * tf.cast(mean, kind)), x.dtype)
+        factor = scale * tf.math.rsqrt(tf.cast(var, dtype) + tf.constant(epsilon, dtype))
+        return tf.cast(wide * factor + (bias - factor * tf.cast(mean, dtype)), x.dtype)
     now_mean, now_var = moments(wide, list(range(t.rank(x) - 1)))
     y = tf.nn.batch_normalization(wide, now_mean, now_var, bias, scale, epsilon)
     keep = tf.constant(momentum, mean.dtype)
@@ -31,8 +31,8 @@ def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, trai
 
 @channels_last("InstanceNormalization")
 def instance_normalization(t, x, scale, bias, *, epsilon):
-    kind = x.dtype if x.dtype.size >= 4 else tf.float32
-    wide, scale, bias = tf.cast(x, kind), tf.cast(scale, kind), tf.cast(bias, kind)
+    dtype = x.dtype if x.dtype.size >= 4 else tf.float32
+    wide, scale, bias = tf.cast(x, dtype), tf.cast(scale, dtype), tf.cast(bias, dtype)
     mean, var = moments(wide, list(range(1, t.rank(x) - 1)), True)
     return tf.cast(tf.nn.batch_normalization(wide, mean, var, bias, scale, epsilon), x.dtype)
 

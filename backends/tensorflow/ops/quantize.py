@@ -33,32 +33,32 @@ def broadcast_parameter(t: Emitter, x: Value, parameter: Value, axis: int, block
 
 @onnx_op("QuantizeLinear", f"{LITE}::QuantizeLinear")
 def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
-    kind = zero.dtype if zero is not None else tf_dtype(ir.DataType(output_dtype)) if output_dtype else tf.uint8
+    dtype = zero.dtype if zero is not None else tf_dtype(ir.DataType(output_dtype)) if output_dtype else tf.uint8
     wide = tf_dtype(ir.DataType(precision)) if precision else scale.dtype
     inexact = is_inexact_divisor(t.static(scale))
     scale = broadcast_parameter(t, x, tf.cast(scale, wide), axis, block_size)
     steps = exact_quotient(t, tf.cast(x, wide), scale) if inexact else tf.divide(tf.cast(x, wide), scale)
-    if kind.name in NARROW_FLOATS:
+    if dtype.name in NARROW_FLOATS:
         if zero is not None:
             steps = steps + tf.cast(
                 broadcast_parameter(t, x, convert_dtype(zero, tf.float32), axis, block_size), steps.dtype
             )
-        return convert_dtype(steps, kind, saturate)
-    if kind.name not in _BOUNDS:
-        raise Unsupported(f"QuantizeLinear to {kind.name}")
-    low, high = _BOUNDS[kind.name]
+        return convert_dtype(steps, dtype, saturate)
+    if dtype.name not in _BOUNDS:
+        raise Unsupported(f"QuantizeLinear to {dtype.name}")
+    low, high = _BOUNDS[dtype.name]
     steps = tf.round(steps)
     if zero is not None:
         steps = steps + tf.cast(broadcast_parameter(t, x, convert_dtype(zero, tf.int32), axis, block_size), steps.dtype)
-    return convert_dtype(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
+    return convert_dtype(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), dtype)
 
 
 @onnx_op("DequantizeLinear")
 def dequantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype):
-    kind = tf_dtype(ir.DataType(output_dtype)) if output_dtype else scale.dtype
+    dtype = tf_dtype(ir.DataType(output_dtype)) if output_dtype else scale.dtype
     wide = tf.int32 if x.dtype.is_integer else tf.float32
     steps = convert_dtype(x, wide)
     if zero is not None:
         steps = steps - broadcast_parameter(t, x, convert_dtype(zero, wide), axis, block_size)
     factor = broadcast_parameter(t, x, tf.cast(scale, tf.float32) if is_half(scale) else scale, axis, block_size)
-    return tf.cast(tf.cast(steps, factor.dtype) * factor, kind)
+    return tf.cast(tf.cast(steps, factor.dtype) * factor, dtype)

@@ -103,8 +103,8 @@ def resize_axes(
     axes = [a % rank for a in axes] if axes is not None else list(range(rank))
     dims = [t.shape(x)[places[a]] for a in axes]
     factors, targets = _scales_and_sizes(t, dims, scales, sizes, policy)
-    kind = x.dtype
-    if sampling.mode != "nearest" and kind.is_integer:
+    dtype = x.dtype
+    if sampling.mode != "nearest" and dtype.is_integer:
         x = tf.cast(x, tf.float32)
     outside: list[tuple[int, Any]] = []
     for i, axis in enumerate(axes):
@@ -123,9 +123,9 @@ def resize_axes(
     for axis, beyond in outside:
         beyond = tf.reshape(beyond, [-1 if i == axis else 1 for i in range(rank)])
         x = tf.where(beyond, tf.cast(sampling.extrapolation, x.dtype), x)
-    if x.dtype != kind:
+    if x.dtype != dtype:
         whole = tf.round(x) if sampling.antialias else x * WHOLE  # a cast drops the fraction
-        x = tf.cast(tf.clip_by_value(whole, float(kind.min), float(kind.max)), kind)
+        x = tf.cast(tf.clip_by_value(whole, float(dtype.min), float(dtype.max)), dtype)
     return tf.convert_to_tensor(x)
 
 

@@ -225,8 +225,8 @@ def constant_of_shape(t, shape, *, value):
     known = t.ints(shape)
     if known is not None and np.prod(known) <= 4096:
         return np.full(known, fill.reshape(()), fill.dtype)
-    kind = tf_dtype(ir.DataType.from_numpy(fill.dtype))
-    content = tf.constant(fill.reshape(()), kind)
+    dtype = tf_dtype(ir.DataType.from_numpy(fill.dtype))
+    content = tf.constant(fill.reshape(()), dtype)
     if t.node.domain == LITE and known is None:
         # TensorFlow's converter confuses the shape vector of Fill with the shape of its result, and gets the dtype
         # wrong if the other one is requested.
