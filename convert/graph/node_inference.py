@@ -147,6 +147,25 @@ def leave_out_windows(node: ir.Node) -> bool:
     return changed
 
 
+def count_half_of_spectrum(node: ir.Node) -> bool:
+    """Set the number of bins of an STFT of real numbers; return whether inference had another one.
+
+    ONNX 1.23 counts both sides of the spectrum if the attribute onesided is absent, although its default is 1.
+    """
+    signal, y = node.inputs[0], node.outputs[0]
+    window, frame = [*node.inputs, None, None][2:4]
+    if signal is None or signal.shape is None or y.shape is None or not node.attributes.get_int("onesided", 1):
+        return False
+    length = window.shape[0] if window is not None and window.shape is not None else None
+    if frame is not None and frame.const_value is not None:
+        length = int(frame.const_value.numpy())
+    is_complex, dims = len(signal.shape) == 3 and signal.shape[2] != 1, list(y.shape)
+    if is_complex or not isinstance(length, int) or dims[-2] == length // 2 + 1:
+        return False
+    y.shape = ir.Shape([*dims[:-2], length // 2 + 1, dims[-1]])
+    return True
+
+
 def shape_of_input(node: ir.Node) -> bool:
     """Give a normalization's output the shape of its input; return whether inference had another one or none.
 
@@ -167,6 +186,7 @@ def shape_of_input(node: ir.Node) -> bool:
 _CORRECTIONS = {
     "Resize": resized_by_runtimes,
     **dict.fromkeys(("GroupNormalization", "MeanVarianceNormalization"), shape_of_input),
+    "STFT": count_half_of_spectrum,
     "Einsum": repeat_ones_of_einsum,
     **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), leave_out_windows),
 }

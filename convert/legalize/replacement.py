@@ -59,7 +59,7 @@ class Replacement:
             made_last.name = node.name
         graph.insert_before(node, nodes)
         for old, new, name in zip(node.outputs, results, names, strict=False):
-            if new is None:
+            if new is None or old.name == "":  # ONNX's form of an output that nothing reads
                 continue
             if old.type is not None:
                 new.type = old.type

@@ -20,11 +20,10 @@ def slice_rule(
     starts: Sequence[int] = (), ends: Sequence[int] = (),
 ) -> ir.Value:  # fmt: skip
     """Slice. A negative bound v means size + v + 1: -1 is the end, while ONNX's -1 is one before it."""
-    if starts_ is None:
-        first, final = (g.const(np.array(list(v), np.int64)) for v in (starts, ends))
-    else:
-        assert ends_ is not None
-        first, final = cast_to_int64(g, starts_), cast_to_int64(g, ends_)
+    if starts_ is None or ends_ is None:
+        whole = np.iinfo(np.int64).max
+        return g.Slice(x, *([v if v >= 0 else v + 1 or whole for v in bounds] for bounds in (starts, ends)))
+    first, final = cast_to_int64(g, starts_), cast_to_int64(g, ends_)
     sizes = g.Slice(g.Shape(x), [0], g.dims(first))  # later axes, which have no bounds, are kept whole
     bounds = [g.Where(g.Less(v, 0), g.Add(g.Add(v, sizes), 1), v) for v in (first, final)]
     return g.Slice(x, *bounds)

@@ -343,8 +343,13 @@ def kept_buffers(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for path, buffer, content in before:
                 buffer.copy_(content)
-                if path in now and now[path].data_ptr() != buffer.data_ptr():
+                if path in now and not _shares_content(now[path], buffer):
                     _set_buffer(module, path, buffer)
+
+
+def _shares_content(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Return whether two tensors are one; a module of TorchScript returns a new object for it at each access."""
+    return a is b or (a.layout is b.layout is torch.strided and a.data_ptr() == b.data_ptr())
 
 
 def _set_buffer(module: nn.Module, path: str, value: torch.Tensor) -> None:

@@ -375,6 +375,12 @@ def script_object(module: torch.jit.ScriptModule) -> Any:
     return module._c
 
 
+def script_class_name(script: Any) -> str:
+    """Return the qualified name of the class of a module's C++ object."""
+    name: str = script._type().str()
+    return name
+
+
 def script_method(script: Any, name: str) -> Any:
     """Return a method of a module or of its C++ object, with its graph and its schema."""
     return getattr(script, "_c", script)._get_method(name)

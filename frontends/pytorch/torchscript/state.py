@@ -16,7 +16,7 @@ from convert.outcome.report import Report
 from ..common.state import state_inputs, state_output
 from ..common.values import mark_scalar, onnx_dtype
 from ..common.weights import identity_of
-from ..torch_internals import script_method, script_method_names, script_object
+from ..torch_internals import script_class_name, script_method, script_method_names, script_object
 from .context import Walk, example_of
 from .numbers import as_number
 from .values import NUMBERS, Dict, List, Number, Object, Tensor, read
@@ -178,10 +178,10 @@ def attributes(module: Any) -> dict[str, Any]:
     names = {name for _, part in parts for method in _method_graphs(part) for name in _assigned_names(method)}
     for path, part in parts:
         own = script_object(part)
-        kind = own._type().str()
+        class_name = script_class_name(own)
         for owner, name in names:
             # Another class may assign to an attribute that is a constant in this one, as quantized layers do.
-            value = own.getattr(name) if owner == kind and own.hasattr(name) else ...
+            value = own.getattr(name) if owner == class_name and own.hasattr(name) else ...
             if isinstance(value, (*_PYTHON, torch.Tensor, NoneType)):
                 found.setdefault(f"{path}.{name}" if path else name, value)
     return found
