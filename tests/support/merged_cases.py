@@ -15,7 +15,7 @@ Members = Sequence[tuple[int, onnx.ModelProto]]
 
 def merged(members: Members, opset: int) -> onnx.ModelProto:
     """Merge models into one. The names of model i begin with `ci_`; its node `the_node` becomes `ci_the_node`."""
-    parts = [onnx.compose.add_prefix(model, f"c{i}_", rename_nodes=True).graph for i, model in members]
+    parts = [_with_prefix(model.graph, f"c{i}_") for i, model in members]
     graph = helper.make_graph(
         [node for part in parts for node in part.node],
         "cases",
@@ -24,6 +24,15 @@ def merged(members: Members, opset: int) -> onnx.ModelProto:
         [tensor for part in parts for tensor in part.initializer],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def _with_prefix(graph: onnx.GraphProto, prefix: str) -> onnx.GraphProto:
+    """Return the graph with a prefix before all names.
+
+    onnx 1.23 renames constants only after subgraphs, which read them; it is given their names beforehand.
+    """
+    names = {constant.name: f"{prefix}{constant.name}" for constant in graph.initializer}
+    return onnx.compose.add_prefix_graph(graph, prefix, name_map=names)
 
 
 def with_dims_apart(number: int, model: onnx.ModelProto) -> onnx.ModelProto:
