@@ -95,7 +95,7 @@ def convert(
     if _is_kept(request, report):
         return report
     _prepare_places(request, report)
-    model, graph = _read(request, report)
+    request, model, graph = _read(request, report)
     request = _legalize(request, model, report)
     if dry_run:
         _check(request, model, report)
@@ -259,8 +259,11 @@ def _rename(request: _Request, model: ir.Model, report: Report) -> Iterator[Path
     copy_companions(meta.get(COMPANIONS_KEY, {}), request.place, report)
 
 
-def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]:
-    """Return the shared graph, and, if the output will be verified, a copy of it to verify with."""
+def _read(request: _Request, report: Report) -> tuple[_Request, ir.Model, ir.Model | None]:
+    """Return the shared graph, and, if the output will be verified, a copy of it to verify with.
+
+    Also returns the request with the options that the source is run with.
+    """
     source, form, options = request.source, request.form, request.options
     if request.is_verified:
         _warm_up(report, source.kind, target=form.kind, formats=[form.name])
@@ -272,7 +275,7 @@ def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]
     graph = model.clone() if request.is_verified else None
     if graph is not None:
         graph.meta.update(model.meta)  # a clone lacks this file
-    return model, graph
+    return replace(request, options=options), model, graph
 
 
 def _legalize(request: _Request, model: ir.Model, report: Report) -> _Request:

@@ -8,7 +8,7 @@ _BITS = "TensorFlow Lite has no built-in operators on bits for most dtypes"
 _TEXT = "TensorFlow Lite has no built-in operators on strings"
 
 GAPS: dict[str, str] = {
-    **dict.fromkeys(("CumProd", "DeformConv", "Det", "MelWeightMatrix", "Unique"), _NUMBERS),
+    **dict.fromkeys(("CumProd", "Det", "MelWeightMatrix", "Unique"), _NUMBERS),
     "LinearAttention": _LOOPS,
     "BitShift": _BITS,
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringSplit"), _TEXT),

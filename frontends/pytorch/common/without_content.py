@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
 import torch
 
 from ..torch_internals import TorchDispatchMode, pytree, schema_of
+from .uncompiled import uncompiled
 
 
 class WithoutContent(TorchDispatchMode):
@@ -20,6 +22,15 @@ class WithoutContent(TorchDispatchMode):
         super().__init__()
         self.stand_ins: dict[int, torch.Tensor] = {}
         self.alive: list[torch.Tensor] = []
+        self._contexts = ExitStack()
+
+    def __enter__(self) -> Any:
+        self._contexts.enter_context(uncompiled())
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
+        self._contexts.close()
 
     def stand_in(self, value: Any) -> Any:
         """Return a stand-in for a tensor with content; any other value unchanged."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,26 +10,6 @@ import torch
 from convert.errors import Unsupported
 
 from ..torch_internals import pytree
-
-
-@contextmanager
-def uncompiled() -> Iterator[None]:
-    """Within the context, `torch.compile` returns the function as it is.
-
-    PyTorch's eager mode compiles `torch.cond` and flex_attention, and gives up after a few shapes. Where a dispatch
-    mode is active, Dynamo skips such a function, and does so for the rest of the process: a later torch.export of
-    flex_attention fails.
-    """
-    compile_function = torch.compile
-
-    def same(function: Any = None, **options: Any) -> Any:
-        return same if function is None else function
-
-    torch.__dict__["compile"] = same
-    try:
-        yield
-    finally:
-        torch.__dict__["compile"] = compile_function
 
 
 def run_higher_order(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -24,6 +24,7 @@ from ..common.dtypes import TORCH_DTYPES, onnx_dtype
 from ..common.locate import TORCH
 from ..common.modes import chooses_kernels_by_gradients
 from ..common.state import override_buffers, state_inputs, state_output
+from ..common.uncompiled import uncompiled
 from ..common.weights import array_of, tensor_from
 from ..common.wider import narrow_dtypes, widened_for_run, widened_output
 from ..export.capture import inference
@@ -53,7 +54,7 @@ from ..torchscript.state import attributes
 from ..torchscript.state import override_attributes as holding_script
 from . import float64_convolution, float64_recurrent  # noqa: F401  (fill the table)
 from .float64_ops import DOUBLE, double_kernel
-from .higher_order import run_higher_order, uncompiled
+from .higher_order import run_higher_order
 
 Feed = Mapping[str, np.ndarray]
 

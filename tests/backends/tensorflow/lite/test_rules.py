@@ -37,7 +37,7 @@ SAMPLE = (
     "DynamicQuantizeLinear", "Einsum", "Erf", "GRU",
     "Gather", "Gemm", "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "Loop",
     "MatMul", "MatMulInteger", "MaxPool", "MaxUnpool", "Mod", "Neg", "NonMaxSuppression", "PRelu", "Pad",
-    "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RNN", "Range", "Reciprocal",
+    "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RNN", "Range", "Reciprocal", "ReverseSequence",
     "ReduceMean",
     "Resize", "Scan", "ScatterElements", "ScatterND", "Sign", "Sinh", "Slice", "Softmax", "Split", "Squeeze", "Sub",
     "Tan", "Tile", "TopK", "Transpose", "Where", "Celu", "Elu", "Mish", "Pow", "Selu", "Softplus",
