@@ -42,7 +42,7 @@ class PassCheck:
     ...     check.after("widen_rows")
     ... except ConvertError as error:
     ...     error.message
-    'pass widen_rows broke the graph: Abs: output 0 is float32[batch,3], and declared as float32[batch,4]'
+    'pass widen_rows broke the graph: Abs: output 0 is float32[?,3], and declared as float32[?,4]'
     """
 
     def __init__(self, model: ir.Model) -> None:
@@ -124,10 +124,10 @@ def _facts(node: ir.Node, opsets: Mapping[str, int]) -> tuple[object, ...]:
 class _Same:
     """Compares an object by identity, and keeps it alive, because its id may be used again."""
 
-    thing: object
+    value: object
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.thing is other.thing
+        return isinstance(other, _Same) and self.value is other.value
 
 
 def _node_defects(node: ir.Node, opsets: Mapping[str, int]) -> Iterator[str]:
@@ -189,5 +189,6 @@ def _differences(value: ir.Value, dtype: ir.DataType | None, dims: tuple[Dim, ..
 
 
 def _tensor(dtype: ir.DataType | None, dims: tuple[Dim, ...] | None) -> str:
-    shape = "" if dims is None else "[" + ",".join("?" if d is None else str(d) for d in dims) + "]"
+    """Return a dtype and a shape as text. Names of dims are left out: a pass may rename them in an old defect."""
+    shape = "" if dims is None else "[" + ",".join(str(d) if isinstance(d, int) else "?" for d in dims) + "]"
     return f"{dtype_name(dtype)}{shape}"
