@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from convert.outcome.report import Report
 from convert.request.options import InputSpec, Options
 
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
-from .trial_runs import free_places, has_rows, output_shapes, with_different_lengths
+from .trial_runs import failure_without_content, first_that_runs, free_places, has_rows, with_different_lengths
 
 
 @dataclass(frozen=True)
@@ -160,17 +162,41 @@ def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iter
 
 
 def _likely_guesses(module: nn.Module, name: str) -> Iterator[Guess]:
-    """Yield the guesses for which forward runs on tensors without content; those that are not rare if it runs for
-    none.
+    """Yield the guesses for which forward runs on tensors without content; all guesses if it runs for none.
+
+    If forward fails in the same way at the smallest and the largest of the usual sizes, the size is not the reason,
+    and no other is tried.
     """
+    known: dict[tuple[Any, ...], str | None] = {}
+
+    def failure(guess: Guess) -> str | None:
+        key = guess.shape, guess.dtype
+        if key not in known:
+            tensor = torch.empty(guess.shape, dtype=guess.dtype, device="meta")
+            known[key] = failure_without_content(module, {name: tensor})
+        return known[key]
+
     none = True
-    for guess in guesses(module):
-        tensor = torch.empty(guess.shape, dtype=guess.dtype, device="meta")
-        if output_shapes(module, {name: tensor}, content=False) is not None:
+    for _, group in groupby(guesses(module), lambda guess: (guess.why, len(guess.shape))):
+        usual = list(group)
+        by_size = sorted(usual, key=lambda guess: math.prod(guess.shape))
+        if failure(usual[0]) is not None and failure(by_size[0]) == failure(by_size[-1]) is not None:
+            continue
+        for guess in usual:
+            if failure(guess) is None:
+                none = False
+                yield guess
+        if none and (other := _other_size(usual[0], failure)) is not None:
             none = False
-            yield guess
+            yield other
     if none:
-        yield from (guess for guess in guesses(module) if not guess.rare)
+        yield from guesses(module)
+
+
+def _other_size(guess: Guess, failure: Callable[[Guess], str | None]) -> Guess | None:
+    """Return the guess with the smallest of its other sizes at which forward runs, or None."""
+    size = first_that_runs(lambda size: failure(guess.with_size(size)), guess.other_sizes)
+    return None if size is None else guess.with_size(size)
 
 
 def _fixed_lengths(name: str, guess: Guess, places: Sequence[int]) -> str:

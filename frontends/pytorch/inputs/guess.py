@@ -50,8 +50,8 @@ LENGTHS = (256, 64, 1024, 4096, 16000, 128, 512, 32, 100, 1000, 16)
 SEQUENCES = (7, 16, 32, 64, 128, 256, 512, 1024, 77, 10, 12, 20, 50, 100)
 """Lengths of sequences to try."""
 
-RARE = range(2, 513)
-"""Sizes and lengths to try last; a head may need any of them."""
+OTHER_SIZES = range(2, 513)
+"""Heights and widths to search if forward runs at none of `SIZES`; a head may need any of them."""
 
 BATCH = 2
 
@@ -61,7 +61,7 @@ class Guess:
     """An example shape and dtype, with the dims that may be dynamic and their names.
 
     made_up: dims whose length no layer determines, with their names: they are dynamic if forward accepts other lengths.
-    rare: whether to try it only if forward runs on tensors without content, which is fast.
+    other_sizes: sizes of all made-up dims to search if forward runs at none of the usual ones.
     """
 
     shape: tuple[int, ...]
@@ -69,7 +69,12 @@ class Guess:
     dynamic: Mapping[int, str]
     why: str
     made_up: Mapping[int, str] = field(default_factory=dict)
-    rare: bool = False
+    other_sizes: range = range(0)
+
+    def with_size(self, size: int) -> Guess:
+        """Return the guess with this length for all made-up dims."""
+        shape = tuple(size if place in self.made_up else length for place, length in enumerate(self.shape))
+        return replace(self, shape=shape)
 
     def __str__(self) -> str:
         dims = ",".join(self.dynamic.get(i, str(d)) for i, d in enumerate(self.shape))
@@ -92,7 +97,7 @@ def required_names(module: nn.Module) -> list[str]:
 
 
 def guesses(module: nn.Module) -> Iterator[Guess]:
-    """Yield shapes for a module with one input, rare ones last. Raises `UsageError` if no layer shows anything."""
+    """Yield shapes for a module with one input. Raises `UsageError` if no layer shows anything."""
     found = [*_guess_from_config(module)]
     for path, layer, guesses_for in (*_sized_layers(module, _KNOWN), *_sized_layers(module, _NORMS)):
         # Weights in half or double precision take inputs of the same dtype.
@@ -105,7 +110,7 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
             f"the inputs of this {type(module).__name__} cannot be inferred: no layer of it tells a size",
             hint="describe them, for instance --input x:float32[batch,3,224,224]",
         )
-    yield from sorted(found, key=lambda guess: guess.rare)
+    yield from found
 
 
 def _guess_from_config(module: nn.Module) -> Iterator[Guess]:
@@ -127,9 +132,7 @@ def _image_guesses(layer: nn.Conv2d | nn.ConvTranspose2d) -> Iterator[Guess]:
     # One channel is more often MNIST than ImageNet.
     sizes = (28, *(s for s in SIZES if s != 28)) if channels == 1 else SIZES
     for size in sizes:
-        yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "", _PICTURE)
-    for size in RARE:
-        yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "", _PICTURE, rare=True)
+        yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "", _PICTURE, OTHER_SIZES)
 
 
 def _signal_guesses(layer: nn.Conv1d | nn.ConvTranspose1d) -> Iterator[Guess]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 
 import torch
@@ -83,8 +83,44 @@ def output_shapes(
     return None if found is None else [tensor.shape for tensor in found]
 
 
+def failure_without_content(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | None:
+    """Return the exception that forward raises on tensors without content, as text; None if it runs."""
+    try:
+        _run(module, tensors, content=False)
+    except Exception as error:  # any exception of forward
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def first_that_runs(failure: Callable[[int], str | None], sizes: Sequence[int]) -> int | None:
+    """Return the smallest size without a failure, or None.
+
+    If two sizes fail in the same way, those between them are assumed to fail too, so that few have to be tried.
+    """
+    if not sizes:
+        return None
+    low, high = failure(sizes[0]), failure(sizes[-1])
+    if low is None:
+        return sizes[0]
+    if low == high:
+        return None
+    if len(sizes) == 2:
+        return sizes[1] if high is None else None
+    middle = len(sizes) // 2
+    lower = first_that_runs(failure, sizes[: middle + 1])
+    return lower if lower is not None else first_that_runs(failure, sizes[middle:])
+
+
 def _outputs(module: nn.Module, tensors: Mapping[str, torch.Tensor], content: bool) -> list[torch.Tensor] | None:
-    """Return forward's outputs, None if it does not run; the module is restored afterwards."""
+    """Return forward's outputs, None if it does not run."""
+    try:
+        return _run(module, tensors, content)
+    except Exception:  # any exception of forward
+        return None
+
+
+def _run(module: nn.Module, tensors: Mapping[str, torch.Tensor], content: bool) -> list[torch.Tensor]:
+    """Return forward's outputs; the module is restored afterwards."""
     made = {name: tensor.clone() if content else tensor.to("meta") for name, tensor in tensors.items()}
     args, kwargs = arrange_arguments(module, made)
     training = [m for m in module.modules() if m.training]
@@ -101,8 +137,6 @@ def _outputs(module: nn.Module, tensors: Mapping[str, torch.Tensor], content: bo
             warnings.simplefilter("ignore")
             with nullcontext() if content else WithoutContent():
                 found = module(*args, **kwargs)
-    except Exception:  # any exception of forward
-        return None
     finally:
         for m in training:
             m.training = True

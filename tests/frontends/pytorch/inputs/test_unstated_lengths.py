@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from convert.frontends.pytorch.inputs.trial_runs import free_places
+from convert.frontends.pytorch.inputs.trial_runs import first_that_runs, free_places
 from torch import nn
 
 import convert
+from convert.errors import UsageError
 
 
 class Pooled(nn.Module):
@@ -129,6 +131,43 @@ def test_sizes_that_forward_fixes_are_found_and_noted(name: str, tmp_path: Path)
     assert list(report.inputs[0].shape) == shape
     (note,) = [n for n in report.notes if n.code == "assumed-input"]
     assert text in note
+
+
+class Mismatched(nn.Module):
+    """A network for images whose head takes no image of any size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Conv2d(3, 4, 3), nn.Linear(7, 2)
+        self.runs = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        type(self).count += not torch.compiler.is_exporting()
+        return self.head(self.layer(x).mean((2, 3)))
+
+    count = 0
+
+
+def test_no_other_size_is_tried_if_the_size_is_not_why_forward_fails(tmp_path: Path) -> None:
+    """Each of 511 sizes of each layer was tried; a ResNet-18 that reads a number out of a tensor took two minutes."""
+    Mismatched.count = 0
+    with pytest.raises(UsageError, match="no size was found"):
+        convert.convert(Mismatched().eval(), "onnx", tmp_path / "m.onnx", verify=False)
+    assert 0 < Mismatched.count < 200
+
+
+@pytest.mark.parametrize(("stride", "wanted", "found"), [(32, 1, 32), (32, 7, 224), (32, 17, None), (8, 41, 328),
+                                                         (1, 2, 2), (1, 512, 512)])  # fmt: skip
+def test_the_smallest_size_that_a_head_fits_is_found(stride: int, wanted: int, found: int | None) -> None:
+    tried = []
+
+    @functools.cache
+    def failure(size: int) -> str | None:
+        tried.append(size)
+        return None if size // stride == wanted else f"{size // stride} columns, and not {wanted}"
+
+    assert first_that_runs(failure, range(2, 513)) == found
+    assert len(tried) <= 6 * 512 // stride
 
 
 class Counting(nn.Module):
