@@ -6,6 +6,7 @@ import importlib.util
 import struct
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,11 @@ def _real(
 
 
 def _interpreter(
-    source: Source, feeds: Feeds, options: Options, interpreter_class: Any = None, **how: Any
+    source: Source, feeds: Feeds, options: Options, interpreter_class: Any = None
 ) -> tuple[Any, dict[str, int]]:
     """Return an interpreter of the file, or of a copy in which the variables named by the feeds are inputs and outputs.
 
-    Also returns the tensors that are variables, by their names in the feeds. how: further arguments of the
-    interpreter.
+    Also returns the tensors that are variables, by their names in the feeds.
     """
     from ai_edge_litert.interpreter import Interpreter
 
@@ -86,7 +86,7 @@ def _interpreter(
         found = file_for(data, source.label, options.signature, {name for feed in feeds for name in feed})
     given = {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
     threads = options.extra.get(THREADS, 1)
-    return (interpreter_class or Interpreter)(**given, num_threads=threads, **how), found.tensors
+    return (interpreter_class or Interpreter)(**given, num_threads=threads), found.tensors
 
 
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]] | Unsupported]:
@@ -110,18 +110,11 @@ def _run_without_delegate(
     source: Source, feed: Mapping[str, np.ndarray], options: Options
 ) -> list[dict[str, np.ndarray]] | Unsupported:
     """Return outputs on one feed by TensorFlow Lite's own kernels, or why they do not run the file."""
-    from ai_edge_litert.interpreter import OpResolverType
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    try:
-        interpreter, variables = _interpreter(source, [feed], options, experimental_op_resolver_type=plain)
-        ends = tensor_details(interpreter, options.signature)
-        return [_real(_run_interpreter(interpreter, source, feed, ends, variables), ends, options)]
-    except ConvertError as error:
-        text = error.sentence
-    except (ValueError, RuntimeError) as error:
-        text = " ".join(str(error).split())[:400]
-    return Unsupported(f"ai-edge-litert runs it with XNNPACK, and not without: {text}")
+    made = partial(Interpreter, experimental_op_resolver_type=plain)
+    return _run_other(source, feed, options, made, "ai-edge-litert runs it with XNNPACK, and not without")
 
 
 def _run_tensorflow(
@@ -130,16 +123,24 @@ def _run_tensorflow(
     """Return outputs on one feed by TensorFlow's interpreter, or why it does not run the file."""
     import tensorflow as tf
 
+    refusal = f"TensorFlow {tf.__version__}'s interpreter does not run it, ai-edge-litert does"
+    with warnings.catch_warnings(action="ignore"):  # TensorFlow announces its replacement by ai-edge-litert
+        return _run_other(source, feed, options, tf.lite.Interpreter, refusal)
+
+
+def _run_other(
+    source: Source, feed: Mapping[str, np.ndarray], options: Options, interpreter_class: Any, refusal: str
+) -> list[dict[str, np.ndarray]] | Unsupported:
+    """Return outputs on one feed by another interpreter, or `refusal` with its reason."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # TensorFlow announces its replacement by ai-edge-litert
-            interpreter, variables = _interpreter(source, [feed], options, tf.lite.Interpreter)
-        ends = tensor_details(interpreter, options.signature)
-        return [_real(_run_interpreter(interpreter, source, feed, ends, variables), ends, options)]
+        interpreter, variables = _interpreter(source, [feed], options, interpreter_class)
+        details = tensor_details(interpreter, options.signature)
+        return [_real(_run_interpreter(interpreter, source, feed, details, variables), details, options)]
     except ConvertError as error:
         text = error.sentence
     except (ValueError, RuntimeError) as error:
         text = " ".join(str(error).split())[:400]
-    return Unsupported(f"TensorFlow {tf.__version__}'s interpreter does not run it, ai-edge-litert does: {text}")
+    return Unsupported(f"{refusal}: {text}")
 
 
 def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray] | None:
