@@ -17,6 +17,8 @@ from convert.outcome.report import Tensor
 from convert.request.detections import CORNERS, DELTAS, NAMES, Detections
 
 _YX = [1, 0, 3, 2]
+_MOST_BOXES = 1 << 30
+"""Files name larger numbers for all boxes; TensorFlow Lite's option is an int32."""
 
 
 def suppression(model: ir.Model) -> ir.Node | None:
@@ -30,13 +32,18 @@ def suppression(model: ir.Model) -> ir.Node | None:
 def settings_of(node: ir.Node, how: Detections) -> Detections:
     """Return the settings with the tensors, thresholds and limit of a NonMaxSuppression.
 
-    Raises `Unsupported` for thresholds that are computed.
+    Raises `Unsupported` for thresholds that are computed, and for a suppression that keeps no box.
     """
     boxes, scores, *given = [*node.inputs, None, None, None][:5]
     numbers = [None if value is None else constant(value) for value in given]
     if any(value is not None and number is None for value, number in zip(given, numbers, strict=True)):
         raise Unsupported("--postprocess detection needs constant thresholds in NonMaxSuppression")
-    most, iou, least = (None if n is None else np.ravel(n.numpy())[0].item() for n in numbers)
+    per_class, iou, least = (None if n is None else np.ravel(n.numpy())[0].item() for n in numbers)
+    if how.per_class is None and not per_class:
+        raise Unsupported(
+            "NonMaxSuppression keeps no box: its max_output_boxes_per_class is 0",
+            hint="--postprocess detection,per_class=N keeps N boxes of each class",
+        )
     assert boxes is not None
     assert scores is not None
     centres = node.attributes.get_int("center_point_box", 0) == 1
@@ -46,7 +53,7 @@ def settings_of(node: ir.Node, how: Detections) -> Detections:
         scores=str(scores.name),
         form=how.form or ("cxcywh" if centres else None),
         classes_first=True,
-        per_class=how.per_class or max(1, min(int(most or 1), 1 << 30)),
+        per_class=how.per_class or min(int(per_class or 0), _MOST_BOXES),
         iou=(iou or 0.0) if how.iou is None else how.iou,
         score=(float(np.finfo(np.float32).min) if least is None else least) if how.score is None else how.score,
     )

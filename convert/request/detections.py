@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ _SCALES = (10.0, 10.0, 5.0, 5.0)
 class Detections:
     """How two tensors become detections; None in `form`, `score` and `iou` is what the model says, or the default.
 
-    boxes, scores: the names of the two outputs; `resolve` of `convert.passes.detections` finds them.
+    boxes, scores: the names of the two outputs; `convert.passes.detections.resolved_by_outputs` finds them.
     form: the four columns of a box: corners, centre and size, or an offset from an anchor as in SSD (`DELTAS`).
     classes_first: scores are [1, classes, boxes], not [1, boxes, classes]. background: the first class is no object.
     limit: the number of detections. per_class: the most of one class. score: boxes with a larger score remain.
@@ -83,13 +84,12 @@ def parse_detections(text: str) -> Detections:
 
 def _field(part: str) -> dict[str, Any]:
     key, _, value = part.partition("=")
-    numbers = {"max": "limit", "per_class": "per_class", "score": "score", "iou": "iou"}
     try:
         if key in ("max", "per_class") and int(value) > 0:
-            return {numbers[key]: int(value)}
+            return {"limit" if key == "max" else key: int(value)}
         if key == "iou" and 0 <= float(value) <= 1:
             return {"iou": float(value)}
-        if key == "score":
+        if key == "score" and math.isfinite(float(value)):
             return {"score": float(value)}
         if key == "scales" and len(scales := [float(v) for v in value.split(":")]) == 4 and min(scales) > 0:
             return {"scales": tuple(scales)}
@@ -104,7 +104,7 @@ def _field(part: str) -> dict[str, Any]:
     keys = (
         f"boxes={'|'.join(FORMS)}, background=first|none, max, per_class, score, iou, anchors=FILE.npy, scales=a:b:c:d"
     )
-    raise UsageError(f"--postprocess does not know {part!r}", hint=f"{_HINT}; keys: {keys}, scales=a:b:c:d")
+    raise UsageError(f"--postprocess does not know {part!r}", hint=f"{_HINT}; keys: {keys}")
 
 
 def _anchors(path: Path) -> np.ndarray:

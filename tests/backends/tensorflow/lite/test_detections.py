@@ -32,10 +32,12 @@ pytest.importorskip("ai_edge_litert")
 COUNT, CLASSES = 40, 3
 
 
-def head(scores_dims: tuple[int | str, ...] = (1, COUNT, CLASSES), *, suppressed: bool = False) -> onnx.ModelProto:
+def head(
+    scores_dims: tuple[int | str, ...] = (1, COUNT, CLASSES), *, suppressed: bool = False, per_class: int = 5
+) -> onnx.ModelProto:
     """Return a model that clips boxes and scores, which changes none.
 
-    suppressed: it returns the rows that NonMaxSuppression selects instead.
+    suppressed: it returns the rows that NonMaxSuppression selects instead, at most `per_class` of a class.
     """
     nodes = [helper.make_node("Clip", [f"{name}_in", "low", "high"], [name]) for name in ("boxes", "scores")]
     inputs = [
@@ -46,7 +48,11 @@ def head(scores_dims: tuple[int | str, ...] = (1, COUNT, CLASSES), *, suppressed
         helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [scores_dims[0], COUNT, 4]),
         helper.make_tensor_value_info("scores", TensorProto.FLOAT, scores_dims),
     ]
-    numbers = {"most": np.array([5]), "overlap": np.array([0.4], np.float32), "least": np.array([0.3], np.float32)}
+    numbers = {
+        "most": np.array([per_class]),
+        "overlap": np.array([0.4], np.float32),
+        "least": np.array([0.3], np.float32),
+    }
     constants = [numpy_helper.from_array(np.array(n, np.float32), k) for k, n in (("low", -99), ("high", 99))]
     if suppressed:
         nodes.append(helper.make_node("NonMaxSuppression", ["boxes", "scores", *numbers], ["rows"], center_point_box=1))
@@ -153,6 +159,13 @@ WRONG: dict[str, tuple[onnx.ModelProto, str, type[Exception], str]] = {
     "an unknown key": (head(), "detection,box=xyxy", UsageError, "does not know 'box=xyxy'"),
     "an overlap above 1": (head(), "detection,iou=1.5", UsageError, "does not know 'iou=1.5'"),
     "no number": (head(), "detection,max=many", UsageError, "does not know 'max=many'"),
+    "no score": (head(), "detection,score=nan", UsageError, "does not know 'score=nan'"),
+    "a suppression that keeps nothing": (
+        head((1, CLASSES, COUNT), suppressed=True, per_class=0),
+        "detection",
+        Unsupported,
+        "keeps no box",
+    ),
     "offsets without anchors": (head(), "detection,boxes=dxdydwdh", UsageError, "need each other"),
     "no file of anchors": (head(), "detection,boxes=dxdydwdh,anchors=no.npy", BadInput, "no.npy"),
     "an open batch": (head(("n", COUNT, CLASSES)), "detection", UsageError, "needs two outputs"),
