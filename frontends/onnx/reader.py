@@ -134,7 +134,7 @@ def _refuse_maps(graph: onnx.GraphProto, chosen: Sequence[str]) -> None:
         for node in [node for node in graph.node if value.name in node.output]:
             graph.node.remove(node)
             # ONNX's inference does not know the results of Normalizer; ZipMap takes float32.
-            if all(known.name != node.input[0] for known in graph.value_info):
+            if node.op_type == "ZipMap" and node.input and all(v.name != node.input[0] for v in graph.value_info):
                 graph.value_info.append(onnx.helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None))
     numbers = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "ZipMap" and node.input}
     for value in (*graph.input, *graph.output):
