@@ -18,8 +18,10 @@ _FLOAT = ir.DataType.FLOAT
 
 @dataclass(frozen=True)
 class _Samples:
-    """The samples of each bin along one axis, [regions, bins, samples]: their coordinates, a mask of those inside the
-    image, and one of those that a bin has (None: all). `last` is the last coordinate of the image.
+    """The samples of each bin along one axis, [regions, bins, samples].
+
+    place: their coordinates. inside: whether they are inside the image. counted: whether the bin has them; None if
+    each bin has all. last: the last coordinate of the image.
     """
 
     place: ir.Value

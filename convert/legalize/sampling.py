@@ -22,8 +22,10 @@ _CUBIC = -0.75
 
 @dataclass(frozen=True)
 class Rows:
-    """An image [N, C, spatial…] as rows [N · positions, C], its spatial sizes as numbers or scalars, and the first row
-    of each image, [N]; None if there is one image.
+    """Images [N, C, spatial…] as rows of all channels.
+
+    content: the rows, [N · positions, C]. sizes: the spatial sizes, as numbers or scalars. first: the first row of each
+    image, [N]; None for one image.
     """
 
     content: ir.Value

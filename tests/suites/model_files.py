@@ -1,4 +1,4 @@
-"""Convert the model files under a folder to ONNX, and compare with the expected outputs that lie beside them.
+"""Convert the model files under a folder to ONNX, and compare with the expected outputs in the folder.
 
     python -m tests.suites.model_files FOLDER [--only TEXT] [--jobs N] [--files]
 
@@ -83,7 +83,7 @@ def _numbered(folder: Path, name: str) -> tuple[list[Any], list[Any]]:
 
 
 def _array(file: Path) -> Any:
-    """Return the content of a file: an array; a list for a sequence; None for an optional that is absent."""
+    """Return the array in a file. A sequence is a list, and an optional that is absent is None."""
     if file.suffix == ".npy":
         return np.load(file)
     content = file.read_bytes()

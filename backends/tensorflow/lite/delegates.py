@@ -1,7 +1,7 @@
 """Which operators of a file XNNPACK takes, the delegate that TensorFlow Lite's interpreters apply on CPUs.
 
-What a GPU delegate would refuse is not said: the analyzer of TensorFlow 2.21 and LiteRT 2.3 calls every file
-compatible, also one with int64 or WHERE, because their libraries were built without that check.
+There is no report for GPU delegates. The analyzers of TensorFlow 2.21 and LiteRT 2.3 call every file compatible, also
+one with int64 or WHERE, because their libraries were built without that check.
 """
 
 from __future__ import annotations
