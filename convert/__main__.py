@@ -15,7 +15,7 @@ def start() -> None:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     from convert.errors import ConvertError
-    from convert.interpreter import check_own_folder
+    from convert.processes.interpreter import check_own_folder
 
     try:
         check_own_folder()

@@ -19,18 +19,25 @@ from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
 from convert.files.side_files import check_different
 from convert.files.sniff import sniff
-from convert.interpreter import paused_garbage_collection
-from convert.model_reading import blame_read_file, list_nodes, list_weights, read_for_target, read_model, target_options
 from convert.outcome.report import Report, Tensor
+from convert.outcome.text import bytes_text
 from convert.parts import convert_parts
 from convert.processes import warm
+from convert.processes.interpreter import paused_garbage_collection
+from convert.processes.model_reading import (
+    blame_read_file,
+    list_nodes,
+    list_weights,
+    read_for_target,
+    read_model,
+    target_options,
+)
 from convert.request.destination import destination, exists_error
 from convert.request.detections import POSTPROCESS
 from convert.request.given_inputs import make_options, naming_large_inputs, unread_options
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import IO_DTYPE, REAL_IO
-from convert.text import bytes_text
 
 if TYPE_CHECKING:
     import onnx

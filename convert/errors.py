@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from convert.extras import import_problem, root_of
-from convert.text import visible
+from convert.outcome.extras import import_problem, root_of
+from convert.outcome.text import visible
 
 _ITEM = "\n  "
 """Prefix of each line of a list in a message."""

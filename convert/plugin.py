@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from convert.errors import ConvertError, Unsupported, UsageError
-from convert.nearest import did_you_mean
 from convert.request.naming import ANY, TargetNames
+from convert.request.nearest import did_you_mean
 from convert.request.source import Source
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from convert import plugin
 from convert.errors import UsageError
-from convert.extras import install_command
+from convert.outcome.extras import install_command
 from convert.plugin import Format, Kind, Operator
 from convert.request.naming import Naming, TargetNames
 

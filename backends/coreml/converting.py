@@ -18,8 +18,8 @@ from convert.errors import ConvertError, Unsupported
 from convert.files.scratch import scratch_folder
 from convert.graph.dim_bounds import bounded_shapes
 from convert.graph.metadata import STATE_KEY
-from convert.interpreter import module_command
 from convert.outcome.report import Report
+from convert.processes.interpreter import module_command
 
 if TYPE_CHECKING:
     from convert.request.options import Options

@@ -12,7 +12,7 @@ from convert.activity import doing
 from convert.errors import Unsupported
 from convert.files.scratch import scratch_folder
 from convert.graph.dim_bounds import bounded_shapes
-from convert.interpreter import module_command
+from convert.processes.interpreter import module_command
 
 if TYPE_CHECKING:
     import onnx_ir as ir

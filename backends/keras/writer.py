@@ -14,8 +14,8 @@ from typing import Any
 import keras
 import onnx_ir as ir
 
-from convert.interpreter import raised_recursion_limit
 from convert.outcome.report import Report
+from convert.processes.interpreter import raised_recursion_limit
 
 from .emit import EmittedModel, emit
 from .lazy_weights import give_content, run_without_content

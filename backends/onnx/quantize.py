@@ -23,10 +23,10 @@ from convert.files.scratch import scratch_folder
 from convert.graph import OPSET, register_initializer
 from convert.graph.tensors import transposed_tensor
 from convert.graph.values import constant, rank
-from convert.nearest import saving_hint
 from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import unbounded_outputs
+from convert.request.nearest import saving_hint
 from convert.runtimes.onnx import import_onnxruntime
 
 from .writer import write_model

@@ -10,7 +10,7 @@ from convert import plugin
 from convert.activity import doing
 from convert.errors import ConvertError, Unsupported
 from convert.files.scratch import scratch_folder
-from convert.interpreter import module_command
+from convert.processes.interpreter import module_command
 
 if TYPE_CHECKING:
     import onnx_ir as ir

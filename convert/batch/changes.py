@@ -10,7 +10,7 @@ from convert.batch.journal import NAME, History
 from convert.batch.worker import SUCCESSES
 from convert.errors import BadInput
 from convert.files.holes import check_holes
-from convert.text import bytes_text
+from convert.outcome.text import bytes_text
 
 Record = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from convert.interpreter import own_variables
+from convert.processes.interpreter import own_variables
 from convert.processes.marks import driver_of
 from convert.processes.sandbox import allow_bounded_memory, die_with_parent
 

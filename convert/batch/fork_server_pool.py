@@ -15,7 +15,7 @@ from convert.batch.processes import kill_marked
 from convert.errors import ConvertError
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
-from convert.interpreter import module_command
+from convert.processes.interpreter import module_command
 from convert.processes.marks import MARK, new_mark
 
 Stage = tuple[tuple[str, ...], tuple[str, ...]]

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from convert.batch.show import reason
 from convert.batch.worker import SUCCESSES
 from convert.files.side_files import side_file
-from convert.text import visible
+from convert.outcome.text import visible
 
 _SUITE = "convert batch"
 _HEAD = 4096

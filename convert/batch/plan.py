@@ -24,8 +24,8 @@ from convert.files.letter_case import place_of
 from convert.files.missing import missing_path_error
 from convert.files.own_folders import is_own_name
 from convert.files.sniff import plugged_kind, sniff
-from convert.nearest import did_you_mean, nearest
 from convert.request.destination import format_named, names_format
+from convert.request.nearest import did_you_mean, nearest
 from convert.request.options import parse_size
 
 SUFFIXES = frozenset((

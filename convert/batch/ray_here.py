@@ -18,7 +18,7 @@ from typing import Any
 
 from convert.batch.processes import kill_marked
 from convert.files.scratch import place_of_temporary_files, remove_tree, scratch_folder, temporary_files_in
-from convert.interpreter import module_command
+from convert.processes.interpreter import module_command
 from convert.processes.marks import MARK, new_mark
 
 _LONGEST_PLACE = 40

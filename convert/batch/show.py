@@ -15,7 +15,7 @@ from typing import Any
 from convert.batch.plan import Task
 from convert.batch.worker import SUCCESSES
 from convert.outcome.terminal import echo, echo_json
-from convert.text import visible
+from convert.outcome.text import visible
 
 Record = dict[str, Any]
 

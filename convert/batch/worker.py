@@ -24,8 +24,8 @@ from convert.batch.task_key import key_read, stamps_before
 from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
 from convert.files.scratch import scratch_folder
-from convert.interpreter import module_command
 from convert.processes.fork_client import ADDRESS, Child, fork
+from convert.processes.interpreter import module_command
 from convert.processes.marks import MARK, new_mark
 
 OUTCOMES = {

@@ -27,7 +27,7 @@ def main() -> NoReturn:
     streams.hold()
     import os
 
-    from convert.interpreter import own_variables
+    from convert.processes.interpreter import own_variables
 
     os.environ.update(own_variables())
     from convert.cli.commands import run_command_line

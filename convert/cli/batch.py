@@ -250,7 +250,7 @@ def _write_results(
 def _tell_passed_over(passed: SkippedPaths, quiet: bool) -> None:
     """Print what was left out of the folders. Unreadable folders are always printed, because models may be in them."""
     from convert.outcome.terminal import echo
-    from convert.text import counted
+    from convert.outcome.text import counted
 
     for word, reason, paths in (
         ("file", "not a model", passed.files),

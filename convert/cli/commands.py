@@ -28,9 +28,9 @@ from convert.cli.verb_command import VerbCommand, complete_formats
 from convert.cli.verb_group import VerbGroup
 from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.errors import BadInput, UsageError
-from convert.interpreter import set_thread_variables
 from convert.outcome.report import Report
 from convert.outcome.terminal import echo_lines
+from convert.processes.interpreter import set_thread_variables
 from convert.request.destination import format_named
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import click
 from convert.cli.output_options import exit_on_error
 from convert.cli.verb_command import VerbCommand
 from convert.errors import UsageError
-from convert.nearest import did_you_mean
 from convert.outcome.error_codes import ERRORS, ErrorCode
 from convert.outcome.note_codes import ACTION, CODES, INFO, NoteCode
 from convert.outcome.terminal import echo, echo_json
+from convert.request.nearest import did_you_mean
 
 _WIDTH = 80
 _ALL: dict[str, NoteCode | ErrorCode] = {**CODES, **ERRORS}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 
 from convert.errors import UsageError
-from convert.nearest import nearest
+from convert.request.nearest import nearest
 
 MODEL = "model"
 """The verb that is not written: `convert model.pt --to tf`."""

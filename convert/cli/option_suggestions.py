@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from convert.nearest import nearest
+from convert.request.nearest import nearest
 
 OPTION_SUGGESTIONS: dict[str, str] = {
     **dict.fromkeys(("--format", "--target", "--target-format", "--output-format", "--dest", "--type"), "--to FORMAT"),

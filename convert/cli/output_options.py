@@ -21,7 +21,7 @@ from convert.cli.progress import shown_progress
 from convert.errors import ConvertError, as_convert_error
 from convert.outcome.report import Report
 from convert.outcome.terminal import echo, echo_json, echo_traceback
-from convert.text import shell_line
+from convert.outcome.text import shell_line
 
 WORDS = "convert.words"
 """Key of the command line in click's context; a page shows the command with which it was made."""

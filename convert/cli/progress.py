@@ -11,7 +11,7 @@ from typing import Any
 
 from convert import activity
 from convert.outcome.terminal import echo
-from convert.text import visible
+from convert.outcome.text import visible
 
 _SECONDS = 10.0
 """Between two lines in a pipe about the same activity; a second on, a rest is estimated."""

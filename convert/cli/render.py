@@ -17,7 +17,7 @@ from convert.outcome.note_codes import ASSUMED_INPUT
 from convert.outcome.notes import Note, visible_notes
 from convert.outcome.report import SCHEMA_VERSION, Report, to_json
 from convert.outcome.terminal import echo, echo_json, echo_lines
-from convert.text import bytes_text, counted, visible
+from convert.outcome.text import bytes_text, counted, visible
 
 if TYPE_CHECKING:
     from convert.outcome.verdict import Reduced, Verdict

@@ -29,8 +29,8 @@ from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit, file_became_shorter
 from convert.files.own_folders import discard_folder
 from convert.files.scratch import locked_folder, unlock_and_remove
-from convert.interpreter import claim_process
 from convert.processes import machine
+from convert.processes.interpreter import claim_process
 from convert.processes.sandbox import allow_bounded_memory, confine_command, die_with_parent
 
 _SET_CHILD_SUBREAPER = 36

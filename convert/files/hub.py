@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convert.errors import BadInput, ConvertError, ResourceLimit, UsageError, restored
-from convert.extras import install_command
-from convert.interpreter import module_command, own_variables
+from convert.outcome.extras import install_command
+from convert.processes.interpreter import module_command, own_variables
 
 _PART = r"[A-Za-z0-9][\w.-]*"
 _ADDRESS = re.compile(rf"(?:hf:/{{1,2}}|https?:/{{1,2}}huggingface\.co/)({_PART}/{_PART})(?:@([\w./-]+))?/?")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from convert.errors import BadInput
 from convert.files.folders import listed_names
-from convert.nearest import nearest
+from convert.request.nearest import nearest
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*):/{1,2}(?=[^/])", re.IGNORECASE)
 """The beginning of an address; `Path` merges the two slashes."""

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from convert.errors import UsageError
 from convert.graph import Dim, Graph
 from convert.graph.tensors import SHORT_NAMES, dtype_name
-from convert.nearest import names_hint
+from convert.request.nearest import names_hint
 from convert.request.options import DimSpec, InputSpec
 
 Bounds = dict[str, list[int | None]]

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from convert import limits
 from convert.errors import ResourceLimit
-from convert.text import bytes_text
+from convert.outcome.text import bytes_text
 
 
 def check_weights(model: ir.Model, read: int) -> None:

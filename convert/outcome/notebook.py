@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from convert.text import escape
+from convert.outcome.text import escape
 
 MAX_ROWS = 20
 """Maximum number of rows of one kind; a last row counts the omitted rows."""

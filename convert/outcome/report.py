@@ -15,7 +15,7 @@ from convert.activity import WORDS, doing
 from convert.outcome import notebook
 from convert.outcome.note_codes import OTHER
 from convert.outcome.notes import Note, as_note, visible_notes
-from convert.text import bytes_text
+from convert.outcome.text import bytes_text
 
 if TYPE_CHECKING:
     import onnx_ir as ir

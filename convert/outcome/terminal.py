@@ -6,7 +6,7 @@ import traceback
 
 import click
 
-from convert.text import visible, visible_json
+from convert.outcome.text import visible, visible_json
 
 
 def echo(text: str = "", *, lead: str = "", err: bool = False) -> None:

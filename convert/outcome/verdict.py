@@ -10,7 +10,7 @@ import numpy as np
 
 from convert.outcome import notebook
 from convert.outcome.notes import Note, as_note, visible_notes
-from convert.text import counted, shell_line
+from convert.outcome.text import counted, shell_line
 
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 _ORDER = (PASS, INCONCLUSIVE, FAIL)

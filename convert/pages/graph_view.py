@@ -11,12 +11,12 @@ from typing import Any
 
 import onnx_ir as ir
 
-from convert.extras import install_command
 from convert.graph.metadata import MODULE_KEY, SOURCE_KEY
 from convert.graph.tensors import dtype_name
 from convert.graph.values import known_dims
+from convert.outcome.extras import install_command
+from convert.outcome.text import visible
 from convert.pages.template import script, section, soft
-from convert.text import visible
 
 MAX_NODES = 1500
 """Maximum number of nodes, which a browser lays out in some seconds; a larger graph is drawn by its modules."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from convert.errors import ConvertError
 from convert.outcome.report import Report, Tensor
+from convert.outcome.text import bytes_text
 from convert.pages.graph_view import draw_graph
 from convert.pages.template import Page, bullets, cell, notes_list, number_cell, section, table
 from convert.pages.verification import contract
-from convert.text import bytes_text
 
 
 def write_page(done: Report, path: Path, error: ConvertError | None = None) -> None:

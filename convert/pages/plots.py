@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from convert.outcome.text import escape
 from convert.outcome.verdict import OutputVerdict, Place
 from convert.parity.compare.outputs import FACTOR
-from convert.text import escape
 
 _WIDTH, _HEIGHT = 960, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40

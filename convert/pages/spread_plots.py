@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from convert.outcome.text import escape, visible
 from convert.outcome.verdict import OutputVerdict, Spread
 from convert.parity.compare.spread import MAX_POINTS, STEPS, WORST_POINTS
-from convert.text import escape, visible
 
 from .template import cell, number_cell, table
 

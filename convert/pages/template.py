@@ -9,8 +9,8 @@ from pathlib import Path
 
 from convert.files.side_files import GENERATOR, is_page, side_file
 from convert.outcome.notes import as_note
+from convert.outcome.text import escape
 from convert.pages.environment import environment_facts
-from convert.text import escape
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1d2129; --soft: #5d6675; --back: #ffffff; --panel: #f4f6f9; --rule: #d5dae2;

@@ -11,12 +11,12 @@ from convert.batch.contents import content_digest
 from convert.errors import ConvertError, Unsupported
 from convert.files.output import size_of
 from convert.outcome.report import ChainStep, Report
+from convert.outcome.text import bytes_text, escape
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, OutputVerdict, Reduced, Verdict
 from convert.pages import plots
 from convert.pages.spread_plots import spread_plots
 from convert.pages.template import Page, bullets, cell, notes_list, number_cell, scrolled, section, soft, table
 from convert.parity.compare.outputs import FACTOR, FLOAT64_BOUND
-from convert.text import bytes_text, escape
 
 
 def write_page(done: Report, path: Path, error: ConvertError | None = None) -> None:

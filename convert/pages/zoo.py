@@ -13,10 +13,10 @@ from urllib.parse import quote
 from convert.batch.show import reason
 from convert.batch.worker import SUCCESSES
 from convert.errors import UsageError
+from convert.outcome.text import bytes_text
 from convert.pages import verification
 from convert.pages.from_json import error_from_json, report_from_json
 from convert.pages.template import Page, cell, link_cell, number_cell, section, table
-from convert.text import bytes_text
 
 _COLUMNS = ("model", "format", "outcome", "seconds", "peak", "weights", "output", "error / floor", "why")
 _LONGEST_NAME = 120

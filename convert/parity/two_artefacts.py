@@ -9,8 +9,6 @@ import onnx_ir as ir
 from convert import plugin
 from convert.errors import BadInput, BrokenPackage, ConvertError, UnsafeInput, UsageError
 from convert.graph.names import names_in_target
-from convert.interpreter import paused_garbage_collection
-from convert.model_reading import read_model
 from convert.outcome.note_codes import ACTION, INFO
 from convert.outcome.notes import prefixed_note
 from convert.outcome.report import Report
@@ -21,6 +19,8 @@ from convert.parity.pairing.counterparts import find_counterparts, narrow_dims
 from convert.parity.pairing.weight_contents import judge_weights
 from convert.parity.pairing.weights import describe_weights, weight_differences
 from convert.parity.verify import verify
+from convert.processes.interpreter import paused_garbage_collection
+from convert.processes.model_reading import read_model
 from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source

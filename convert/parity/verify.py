@@ -19,6 +19,7 @@ from convert.graph.names import names_in_target
 from convert.graph.tensors import ROUNDOFF, dtype_name
 from convert.graph.values import inverse_permutation, quantizes
 from convert.outcome.notes import Note
+from convert.outcome.text import counted
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Finding, Verdict
 from convert.parity.compare.declared_signature import compare_declared_signature
 from convert.parity.compare.followed import FollowedSets, followed_sets, later_sets, take_followed
@@ -58,7 +59,6 @@ from convert.request.calibration import parse_method
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import CALIBRATION_METHOD
-from convert.text import counted
 
 if TYPE_CHECKING:
     from convert.parity.pairing.stored_weights import PlacedWeights

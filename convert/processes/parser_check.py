@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from convert.errors import BadInput
-from convert.interpreter import module_command
+from convert.processes.interpreter import module_command
 from convert.processes.sandbox import confine_parser, die_with_parent
 
 _BUSY = 10

@@ -20,11 +20,11 @@ from convert import errors, plugin
 from convert.activity import advance
 from convert.errors import FULL_DISK, ConvertError, ResourceLimit, Unsupported
 from convert.files.scratch import LockedFolder
-from convert.interpreter import module_command, own_variables
 from convert.processes.arrays import decoded, last_bytes, load_arrays, load_json, save_arrays
 from convert.processes.disk_space import DiskReserve
 from convert.processes.done import progress_of_child
 from convert.processes.fork_client import Child, fork
+from convert.processes.interpreter import module_command, own_variables
 from convert.processes.run_here import AS_USED, MAKE_ROOM, NO_MEMORY, Limits, Outputs, failed_run, run_all
 from convert.processes.warm import address_of
 from convert.request.options import InputSpec, Options

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Sequence
 
 from convert.files.scratch import LockedFolder
-from convert.interpreter import module_command, own_variables
+from convert.processes.interpreter import module_command, own_variables
 from convert.processes.marks import MARK, new_mark
 
 IDLE = 60.0

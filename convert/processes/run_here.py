@@ -13,8 +13,8 @@ import numpy as np
 
 from convert import errors, plugin
 from convert.errors import FULL_DISK, BrokenPackage, ConvertError, ResourceLimit, Unsupported
-from convert.extras import import_problem
-from convert.interpreter import paused_garbage_collection
+from convert.outcome.extras import import_problem
+from convert.processes.interpreter import paused_garbage_collection
 from convert.request.detections import DETECTIONS
 from convert.request.options import Options
 from convert.request.source import Source

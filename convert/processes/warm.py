@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TextIO
 
 from convert import activity, plugin
-from convert.interpreter import paused_garbage_collection
 from convert.processes import fork_server, program_server
 from convert.processes.fork_client import ADDRESS, keep_confined_connection, keep_connection, second_address
+from convert.processes.interpreter import paused_garbage_collection
 from convert.processes.sandbox import die_with_parent
 from convert.request.source import Source
 

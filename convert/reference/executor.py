@@ -20,10 +20,10 @@ from convert.errors import ConvertError, Unsupported, UsageError
 from convert.graph import OPSET, location_of
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import dims_of, numpy_dtype
-from convert.nearest import names_hint
 from convert.reference import control, kernels  # noqa: F401  (importing the kernels fills the table)
 from convert.reference.fallback import fallback
 from convert.reference.table import kernel
+from convert.request.nearest import names_hint
 from convert.rules.onnx_schemas import operator_of, plain_value
 
 Array = Any

@@ -1,4 +1,4 @@
-"""Evaluates single operators in long double, for constants in files (`convert.long_double` explains why)."""
+"""Evaluates single operators in long double, for constants in files (`convert.graph.long_double` explains why)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import OPSET
-from convert.long_double import wide
+from convert.graph.long_double import wide
 from convert.reference.executor import Executor, evaluate_node
 
 _FUNCTIONS = frozenset((

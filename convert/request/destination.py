@@ -8,8 +8,8 @@ from pathlib import Path
 
 from convert import plugin
 from convert.errors import UsageError
-from convert.nearest import did_you_mean
 from convert.request.elsewhere import ROUTES, route_by_name, route_by_suffix
+from convert.request.nearest import did_you_mean
 from convert.request.source import Source, check_path_text
 
 

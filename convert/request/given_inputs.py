@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from convert import plugin
 from convert.errors import ResourceLimit, UsageError, as_convert_error
-from convert.nearest import did_you_mean
 from convert.outcome.report import Tensor
+from convert.outcome.text import bytes_text
+from convert.request.nearest import did_you_mean
 from convert.request.options import DTYPES, InputSpec, Options, parse_input
 from convert.request.source import Source
 from convert.rules.user_files import load_code, load_rules
-from convert.text import bytes_text
 
 if TYPE_CHECKING:
     import numpy as np

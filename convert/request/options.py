@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import UsageError
-from convert.nearest import did_you_mean
+from convert.request.nearest import did_you_mean
 
 DTYPES = [
     "float32",

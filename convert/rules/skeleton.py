@@ -6,8 +6,8 @@ import keyword
 import re
 
 from convert.errors import UsageError
+from convert.outcome.text import visible
 from convert.rules.table import REQUIRED, Argument, Rules, Schema
-from convert.text import visible
 
 _FILE = '''\
 # {file}: convert MODEL --to FORMAT --rules {file}

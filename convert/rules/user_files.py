@@ -11,7 +11,7 @@ from pathlib import Path
 
 from convert.errors import BadInput, UsageError
 from convert.files.missing import near_path
-from convert.quiet_import import silent
+from convert.processes.quiet_import import silent
 from convert.rules.rule_errors import last_line
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from convert.activity import advance
 from convert.errors import ConvertError, NotLoaded, Unsupported, UsageError
 from convert.files.scratch import scratch_folder
-from convert.nearest import names_hint
+from convert.request.nearest import names_hint
 from convert.request.options import Options
 from convert.request.source import Source
 

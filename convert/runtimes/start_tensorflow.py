@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from convert.quiet_import import import_quietly
+from convert.processes.quiet_import import import_quietly
 
 _LATE = ("keras.wrappers", "keras._tf_keras.keras.wrappers", "tensorflow.python.keras.models")
 """Modules that are not imported: Keras's wrappers for scikit-learn, which import it if installed (a fifth of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convert.long_double import PI, wide
+from convert.graph.long_double import PI, wide
 
 
 def cos_sin(parts: np.ndarray, whole: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import BadInput, Location, ResourceLimit, Unsupported
 from convert.graph import Dim, Graph
-from convert.interpreter import raised_recursion_limit
+from convert.processes.interpreter import raised_recursion_limit
 
 from .files import parse_check
 from .files.parsing import parse_module

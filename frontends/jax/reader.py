@@ -13,7 +13,6 @@ from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
 from convert.graph.written_numbers import record_written_numbers
-from convert.interpreter import raised_recursion_limit
 from convert.numerics.complexes import split_parts
 from convert.outcome.report import Report
 from convert.passes.clean import drop_identities, drop_unused, share_repeated
@@ -21,6 +20,7 @@ from convert.passes.fold import fold_constants
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.patterns.layers import find_layers
 from convert.patterns.recurrent.find import find_recurrent
+from convert.processes.interpreter import raised_recursion_limit
 from convert.request.options import DimSpec, InputSpec, Options
 from convert.request.source import Source
 

@@ -14,10 +14,10 @@ from convert.graph.metadata import DIMS_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import SHORT_NAMES, dtype_name
 from convert.graph.values import Dim, dims, known_dims
-from convert.nearest import names_hint
 from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
 from convert.request.given_inputs import shown_value, tensor_of_value
+from convert.request.nearest import names_hint
 from convert.request.options import InputSpec, Options
 
 

@@ -16,8 +16,8 @@ import torch.fx
 from torch.export import ExportedProgram
 
 from convert.errors import ConvertError, Unsupported, UsageError
-from convert.nearest import names_hint
 from convert.outcome.report import Report
+from convert.request.nearest import names_hint
 from convert.request.options import DimSpec, InputSpec, Options
 from convert.request.source import Source
 

@@ -29,7 +29,7 @@ from typing import Any
 
 from clocks import child, measured, record
 
-from convert.interpreter import set_thread_variables
+from convert.processes.interpreter import set_thread_variables
 
 MODELS = ("mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50", "bert-base")
 SUFFIX = {"onnx": ".onnx", "tf": ".savedmodel"}

@@ -28,8 +28,8 @@ from torch.utils import _pytree as pytree
 
 from convert.errors import Unsupported
 from convert.graph.values import is_random_node, nodes_of
-from convert.interpreter import paused_garbage_collection
 from convert.outcome.report import Report
+from convert.processes.interpreter import paused_garbage_collection
 from convert.reference.executor import run as evaluate
 from convert.request.options import Options
 from convert.request.source import Source

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.outcome.report import Report
-from convert.text import counted
+from convert.outcome.text import counted
 
 _LARGEST = 1 << 28
 """Bytes of the largest file that is examined, because the delegate copies weights."""

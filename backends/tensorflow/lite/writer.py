@@ -27,18 +27,18 @@ from convert.files.scratch import scratch_folder
 from convert.graph import location_of, register_initializer
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
-from convert.interpreter import module_command
 from convert.legalize.unroll_loops import unroll_loops
-from convert.nearest import saving_hint
 from convert.outcome.report import Report
 from convert.passes import run_passes
 from convert.passes.narrow_products import narrow_products, narrow_transforms
 from convert.passes.size_checks import write_size_checks_as_reshapes
 from convert.processes.arrays import save_arrays
 from convert.processes.fork_client import Child, fork
+from convert.processes.interpreter import module_command
 from convert.processes.warm import address_of
 from convert.request.calibration import parse_method
 from convert.request.detections import DETECTIONS, NAMES, Detections
+from convert.request.nearest import saving_hint
 from convert.request.options import Options
 from convert.request.storage import CALIBRATION_METHOD, IO_DTYPE, KEEP_FLOAT
 

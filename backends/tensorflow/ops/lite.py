@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from convert.long_double import PI, wide
-from convert.long_double import erf as erf_of_long_double
+from convert.graph.long_double import PI, wide
+from convert.graph.long_double import erf as erf_of_long_double
 
 from ..rules import CALIBRATED, LITE, onnx_op
 from .activation import scalar_like
@@ -181,7 +181,8 @@ _END = 4.0
 def _erfc_coefficients() -> list[float]:
     """Return coefficients of exp(x²) erfc(x) for x from 1 to 4, mapped to −1 … 1: Chebyshev interpolation of degree 12.
 
-    The coefficients are computed in long double, so that they are the same on every processor (`convert.long_double`).
+    The coefficients are computed in long double, so that they are the same on every processor
+    (`convert.graph.long_double`).
     """
     from numpy.polynomial import chebyshev
 

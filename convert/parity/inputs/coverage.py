@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from convert.graph.metadata import PATHS_KEY
 from convert.graph.tensors import widened_array
+from convert.outcome.text import counted
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.size_branches import uncovered_branches
-from convert.text import counted
 
 
 def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:

@@ -15,13 +15,13 @@ from convert.errors import ResourceLimit, UsageError
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import constant
-from convert.nearest import saving_hint
 from convert.parity.inputs.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.inputs.noted_integers import noted_integers
 from convert.parity.inputs.size_guards import broken_guards, declared_size, evaluate, fit_sizes
 from convert.parity.inputs.special import ROWS, reaches_shapes, special_array
 from convert.parity.inputs.word_inputs import drawn_words
 from convert.request.given_arrays import with_pairs
+from convert.request.nearest import saving_hint
 
 # Limit of integers of 32 bits and more without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10

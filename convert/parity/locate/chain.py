@@ -10,10 +10,10 @@ from typing import Any
 
 from convert.errors import ConvertError, UsageError
 from convert.files.sniff import sniff
-from convert.model_reading import holds_weights_only
 from convert.outcome.report import ChainStep, Report
 from convert.outcome.verdict import PASS
 from convert.parity.method import VerifyMethod
+from convert.processes.model_reading import holds_weights_only
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from convert.graph import location_of
 from convert.graph.names import restore_io_names
-from convert.model_reading import read_model
 from convert.outcome.report import Report
 from convert.parity.pairing.counterparts import Counterparts
+from convert.processes.model_reading import read_model
 from convert.request.naming import Names
 from convert.request.options import Options
 from convert.request.source import Source

@@ -19,7 +19,6 @@ from convert import plugin
 from convert.errors import ConvertError
 from convert.files.scratch import scratch_folder
 from convert.files.side_files import side_file
-from convert.model_reading import read_model
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, Divergence, Reduced, Verdict
 from convert.parity.inputs.feeds import Feed
@@ -31,6 +30,7 @@ from convert.parity.locate.subgraph import Cutter, set_shapes
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.passes.clean import lift_constants
+from convert.processes.model_reading import read_model
 from convert.processes.run_here import Limits
 from convert.request.naming import Names
 from convert.request.options import Options

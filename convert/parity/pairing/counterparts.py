@@ -20,10 +20,10 @@ from convert.graph.claims import CLAIMS_KEY, Claims, narrows
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import Dim, known_dims
-from convert.nearest import did_you_mean
 from convert.outcome.notes import Note
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.request.naming import Names
+from convert.request.nearest import did_you_mean
 
 NONE = Names()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from convert.outcome.text import bytes_text
 from convert.processes import machine
 from convert.processes.run_here import Limits
-from convert.text import bytes_text
 
 _AT_ONCE = 4
 """Models in memory at once: the source, the graph in float64, and the artefact under two settings of its runtime."""

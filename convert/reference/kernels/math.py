@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from convert import long_double
+from convert.graph import long_double
 from convert.reference.table import kernel
 
 Array = Any

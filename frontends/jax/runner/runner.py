@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from convert.extras import install_command
+from convert.outcome.extras import install_command
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -17,8 +17,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
-from convert.interpreter import is_own_process
-from convert.quiet_import import late_modules
+from convert.processes.interpreter import is_own_process
+from convert.processes.quiet_import import late_modules
 
 _MODULES = tuple(
     f"torch._functorch._activation_checkpointing.{name}" for name in ("graph_info_provider", "knapsack_evaluator")

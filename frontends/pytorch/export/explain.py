@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import nn
 
 from convert.errors import ConvertError, Unsupported, UsageError
-from convert.nearest import names_hint
+from convert.request.nearest import names_hint
 
 from ..common.locate import TORCH, shown_path
 from ..inputs.arguments import arrange_arguments

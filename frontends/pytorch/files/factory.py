@@ -17,9 +17,9 @@ import torch
 
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.missing import near_path
-from convert.nearest import names_hint, nearest
 from convert.outcome.report import Report
 from convert.request.given_inputs import parse_model_args
+from convert.request.nearest import names_hint, nearest
 from convert.request.options import Options
 from convert.request.source import Source
 

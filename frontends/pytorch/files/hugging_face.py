@@ -24,9 +24,9 @@ from convert.errors import (
     UsageError,
     memory_of_library,
 )
-from convert.extras import install_command
 from convert.files.sniff import sniff
 from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
+from convert.outcome.extras import install_command
 from convert.outcome.report import Report
 from convert.processes.sandbox import in_confined_thread
 from convert.request.options import InputSpec, Options

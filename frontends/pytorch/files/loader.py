@@ -14,15 +14,15 @@ from typing import Any
 import torch
 
 from convert.errors import BadInput, ConvertError, UnsafeInput, UsageError
-from convert.extras import install_command
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
 from convert.files.legacy_storages import check_legacy_storages
 from convert.files.pickle_opcodes import Pickle, read_pickle, refuse_unfolding
 from convert.files.storages import check_storages
+from convert.outcome.extras import install_command
 from convert.outcome.report import Report
+from convert.processes.quiet_import import silent
 from convert.processes.sandbox import in_confined_thread
-from convert.quiet_import import silent
 from convert.request.options import Options
 from convert.request.source import Source
 

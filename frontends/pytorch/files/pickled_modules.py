@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from convert.errors import BadInput, UsageError
-from convert.extras import install_command
+from convert.outcome.extras import install_command
 from convert.outcome.report import Report
 from convert.request.options import Options
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from convert.errors import UsageError
-from convert.nearest import names_hint
 from convert.outcome.report import Report
+from convert.request.nearest import names_hint
 from convert.request.options import InputSpec, Options
 
 from .guess import BATCH, Guess, guesses, parameters_of, required_names

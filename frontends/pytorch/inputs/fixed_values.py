@@ -13,9 +13,9 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from convert.errors import UsageError
-from convert.nearest import names_hint
 from convert.outcome.report import Report
 from convert.request.given_inputs import NestedInput, shown_value
+from convert.request.nearest import names_hint
 from convert.request.options import Options
 
 from .arguments import argument_of

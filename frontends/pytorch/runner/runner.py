@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convert.extras import install_command
+from convert.outcome.extras import install_command
 from convert.request.options import Options
 from convert.request.source import Source
 

@@ -19,11 +19,11 @@ from convert.activity import doing
 from convert.errors import ResourceLimit, UsageError
 from convert.files.archives import member, open_archive, read_member
 from convert.graph import Dim
-from convert.nearest import names_hint
 from convert.outcome.report import Report
 from convert.processes.run_here import NO_MEMORY
 from convert.processes.sandbox import bounded_memory
 from convert.processes.warm import are_allowed
+from convert.request.nearest import names_hint
 from convert.request.options import DimSpec, InputSpec
 
 from ..export.capture import inference

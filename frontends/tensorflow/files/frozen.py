@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import BadInput, ConvertError, UsageError
-from convert.nearest import did_you_mean
 from convert.outcome.report import Node as ListedNode
 from convert.outcome.report import Report
+from convert.request.nearest import did_you_mean
 from convert.request.options import Options
 
 from ..graph import opdefs

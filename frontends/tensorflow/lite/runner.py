@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
-from convert.extras import install_command
 from convert.graph.metadata import state_output
+from convert.outcome.extras import install_command
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import REAL_IO, THREADS

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.long_double import PI, wide
+from convert.graph.long_double import PI, wide
 
 from ..common import shape_values
 from ..common.conv_layout import to_channels_first, to_data_format

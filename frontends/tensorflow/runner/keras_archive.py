@@ -18,7 +18,7 @@ from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
 from convert.files.counted_json import parse_json
 from convert.files.scratch import scratch_folder
-from convert.interpreter import raised_recursion_limit
+from convert.processes.interpreter import raised_recursion_limit
 from convert.processes.sandbox import close_programs, in_confined_thread
 from convert.runtimes.start_tensorflow import import_tensorflow
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from convert.errors import Unsupported, UsageError
-from convert.extras import install_command
+from convert.outcome.extras import install_command
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.runtimes.start_tensorflow import import_tensorflow

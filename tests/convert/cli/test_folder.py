@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from convert.interpreter import module_command
+from convert.processes.interpreter import module_command
 
 MODULES = (*sorted(sys.stdlib_module_names - {"__main__"}), "click", "numpy", "onnx", "onnx_ir", "torch", "tensorflow")
 

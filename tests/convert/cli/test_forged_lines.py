@@ -22,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 import convert
 from convert.cli import cli
 from convert.files.protobuf_wire import SAMPLE
-from convert.text import shell_line, visible
+from convert.outcome.text import shell_line, visible
 
 pytestmark = pytest.mark.not_core
 

@@ -11,8 +11,8 @@ import pytest
 from convert.cli import render
 from convert.outcome.notes import Note
 from convert.outcome.report import Report, Tensor
+from convert.outcome.text import bytes_text, counted
 from convert.outcome.verdict import INCONCLUSIVE, PASS, LayerLoss, OutputVerdict, SetErrors, Verdict
-from convert.text import bytes_text, counted
 
 
 def report(*outputs: OutputVerdict, **more: Any) -> Report:

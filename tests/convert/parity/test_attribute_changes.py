@@ -12,10 +12,10 @@ import pytest
 import convert
 from convert.files.sniff import sniff
 from convert.graph import Graph
-from convert.model_reading import read_model
 from convert.outcome.report import Report
 from convert.outcome.verdict import INCONCLUSIVE
 from convert.parity.pairing.attribute_changes import changed_attributes
+from convert.processes.model_reading import read_model
 from convert.request.options import Options
 from convert.request.source import Source
 from tests.support.marks import slow_but

@@ -16,7 +16,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
-from convert import long_double
+from convert.graph import long_double
 from convert.graph.shape_inference import infer_facts
 from convert.passes.fold import fold_constants
 from tests.support.processors import PROCESSORS

@@ -29,7 +29,7 @@ from torch import nn
 
 folder, when, file = sys.argv[1:]
 if when == "command":
-    from convert.interpreter import claim_process
+    from convert.processes.interpreter import claim_process
 
     claim_process()
 if when == "early":

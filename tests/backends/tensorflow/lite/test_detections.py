@@ -16,10 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert.errors import BadInput, Unsupported, UsageError
-from convert.model_reading import read_for_target
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.method import VerifyMethod
+from convert.processes.model_reading import read_for_target
 from convert.request.detections import DETECTIONS, NAMES, Detections, parse_detections
 from convert.request.options import Options
 from convert.runtimes.detections import detect

@@ -18,8 +18,8 @@ from torch import nn
 
 from convert import limits
 from convert.errors import BadInput, ConvertError, ResourceLimit, UnsafeInput
-from convert.model_reading import read_model
 from convert.outcome.report import Report
+from convert.processes.model_reading import read_model
 from convert.processes.sandbox import CALLS, FILES, available_measures
 from convert.request.options import Options
 from convert.request.source import Source

@@ -209,7 +209,7 @@ READING = """
 import sys, time
 from contextlib import suppress
 from pathlib import Path
-from convert.model_reading import read_model
+from convert.processes.model_reading import read_model
 from convert.request.options import Options
 from convert.outcome.report import Report
 from convert.request.source import Source

@@ -8,7 +8,7 @@ import pytest
 
 from convert.cli.option_suggestions import suggestion_for_option
 from convert.files.missing import near_path
-from convert.nearest import names_hint, nearest
+from convert.request.nearest import names_hint, nearest
 
 OPTIONS = ("--quiet", "--json", "--outputs", "--output", "--no-verify", "--opset", "--trust", "--trace", "--timeout")
 

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from convert.interpreter import is_own_process, one_thread_at_a_time
+from convert.processes.interpreter import is_own_process, one_thread_at_a_time
 
 
 def import_quietly(

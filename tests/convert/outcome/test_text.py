@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from convert.text import escape, visible, visible_json
+from convert.outcome.text import escape, visible, visible_json
 
 HOSTILE = ["\x1b[2J\x1b[32mPASS", "\x9b31m", "a\u202eb", "\u2066x\u2069", "\u061c", "\ufeff", "a\u2028b", "\x7f",
            "\x07", "a\rb", "\ud800", "\U000e0041"]  # fmt: skip

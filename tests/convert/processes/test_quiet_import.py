@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from convert import interpreter
-from convert.quiet_import import import_quietly, late_modules
+from convert.processes import interpreter
+from convert.processes.quiet_import import import_quietly, late_modules
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from convert.interpreter import one_thread_at_a_time, paused_garbage_collection, set_thread_variables
+from convert.processes.interpreter import one_thread_at_a_time, paused_garbage_collection, set_thread_variables
 from convert.processes.sandbox import in_reading_thread
 
 CASES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from convert.errors import as_convert_error
-from convert.extras import install_command
+from convert.outcome.extras import install_command
 
 
 @pytest.mark.parametrize(

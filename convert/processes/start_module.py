@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-from convert.interpreter import claim_process
+from convert.processes.interpreter import claim_process
 
 if __name__ == "__main__":
     claim_process()

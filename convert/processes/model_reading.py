@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from convert import plugin
-from convert.contradictions import blame_file
 from convert.errors import Unsupported, UsageError
+from convert.files.contradictions import blame_file
 from convert.files.output import size_of
 from convert.files.scratch import scratch_folder, temporary_files_in
 from convert.files.weight_files import weight_files
-from convert.nearest import did_you_mean
 from convert.outcome.report import Node, Report, Tensor
 from convert.processes.sandbox import in_reading_thread, is_confined
 from convert.request.detections import DETECTIONS, POSTPROCESS, parse_detections
+from convert.request.nearest import did_you_mean
 from convert.request.options import Options
 from convert.request.source import Source
 

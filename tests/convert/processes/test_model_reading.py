@@ -21,9 +21,9 @@ from convert import activity, plugin
 from convert.errors import ResourceLimit
 from convert.files.scratch import scratch_folder
 from convert.graph import Graph, attribute_ranges, dim_counts, mismatches, weight_counts
-from convert.model_reading import list_weights, read_model
 from convert.outcome.report import Report
 from convert.processes import sandbox
+from convert.processes.model_reading import list_weights, read_model
 from convert.processes.sandbox import CALLS, FILES, available_measures
 from convert.request.options import Options
 from convert.request.source import Source
