@@ -59,7 +59,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
     from convert.graph.names import rename_io
-    from convert.passes.size_checks import checked_conditions, note_lost_checks
+    from convert.passes.tidy.size_checks import checked_conditions, note_lost_checks
 
     from .emit import emit
     from .legalize import legalize

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from convert.graph import OPSET
 from convert.graph.node_inference import infer
 from convert.graph.values import known_dims
-from convert.passes.fold import Evaluator
+from convert.passes.tidy.fold import Evaluator
 from convert.rules.onnx_schemas import onnx_schema, operator_of
 
 from .blob import Blob, Dim

@@ -9,12 +9,12 @@ from onnx_ir.passes.common import InlinePass
 
 from convert.legalize.write_out import write_out
 from convert.passes import run_passes
-from convert.passes.batchnorm import fold_batch_norms
-from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
-from convert.passes.narrow_products import narrow_products, narrow_transforms
-from convert.passes.resized_axes import name_resized_axes
-from convert.passes.size_checks import drop_size_checks
+from convert.passes.tidy.batchnorm import fold_batch_norms
+from convert.passes.tidy.clean import clean
+from convert.passes.tidy.narrow_products import narrow_products, narrow_transforms
+from convert.passes.tidy.resized_axes import name_resized_axes
+from convert.passes.tidy.size_checks import drop_size_checks
 from convert.request.options import Options
 from convert.rules.onnx_schemas import operator_of
 

@@ -57,7 +57,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     import_tensorflow()
     from convert.graph.names import rename_io
-    from convert.passes.size_checks import checked_conditions, note_lost_checks
+    from convert.passes.tidy.size_checks import checked_conditions, note_lost_checks
 
     from .passes.legalize import legalize
     from .writer import write_keras

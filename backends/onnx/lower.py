@@ -11,12 +11,12 @@ from convert.errors import Problem, Unsupported, UsageError
 from convert.graph import location_of
 from convert.graph.shape_inference import SMALL
 from convert.passes import run_passes
-from convert.passes.batchnorm import fold_batch_norms
-from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
 from convert.passes.opset.adapters import Adapter
 from convert.passes.opset.convert import convert_opset
-from convert.passes.size_checks import write_size_checks_as_reshapes
+from convert.passes.tidy.batchnorm import fold_batch_norms
+from convert.passes.tidy.clean import clean
+from convert.passes.tidy.size_checks import write_size_checks_as_reshapes
 from convert.request.options import Options
 
 from .chained_scales import join_chained_scales

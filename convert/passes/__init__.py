@@ -26,7 +26,7 @@ def run_passes(model: ir.Model, passes: Sequence[Pass], options: Options | None 
 
     >>> import onnx_ir as ir
     >>> from convert.graph import Graph
-    >>> from convert.passes.clean import clean
+    >>> from convert.passes.tidy.clean import clean
     >>> g = Graph()
     >>> x = g.input("x", ir.DataType.FLOAT, ("batch", 3))
     >>> unused, _ = g.Exp(x), g.output(g.Abs(x), "y")

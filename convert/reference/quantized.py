@@ -15,8 +15,8 @@ import onnx_ir as ir
 
 from convert.graph.tensors import dims_of, holds_floats, lazy_tensor
 from convert.passes import run_passes
-from convert.passes.batchnorm import fold_batch_norms
-from convert.passes.clean import clean
+from convert.passes.tidy.batchnorm import fold_batch_norms
+from convert.passes.tidy.clean import clean
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import Executor
 from convert.reference.half_precision import half_precision_outputs, is_unbounded

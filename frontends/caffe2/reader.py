@@ -27,7 +27,7 @@ from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
 from convert.graph.values import dims
 from convert.outcome.report import Report
-from convert.passes.clean import clean
+from convert.passes.tidy.clean import clean
 from convert.request.options import DimSpec, InputSpec, Options
 from convert.request.source import Source
 

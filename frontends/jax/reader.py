@@ -15,9 +15,9 @@ from convert.graph.tensors import SHORT_NAMES
 from convert.graph.written_numbers import record_written_numbers
 from convert.numerics.complexes import split_parts
 from convert.outcome.report import Report
-from convert.passes.clean import drop_identities, drop_unused, share_repeated
-from convert.passes.fold import fold_constants
 from convert.passes.layout.compose_transposes import compose_transposes
+from convert.passes.tidy.clean import drop_identities, drop_unused, share_repeated
+from convert.passes.tidy.fold import fold_constants
 from convert.patterns.layers import find_layers
 from convert.patterns.recurrent.find import find_recurrent
 from convert.processes.interpreter import raised_recursion_limit

@@ -24,7 +24,7 @@ from convert.graph.shape_inference import SMALL
 from convert.graph.tensors import dims_of
 from convert.graph.written_numbers import record_constants_of_operators
 from convert.outcome.report import Report
-from convert.passes.decide_branches import decide_branches
+from convert.passes.tidy.decide_branches import decide_branches
 from convert.patterns.layers import find_layers
 from convert.request.options import Options
 from convert.request.source import Source

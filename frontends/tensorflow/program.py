@@ -17,7 +17,7 @@ from convert.graph.tensors import SHORT_NAMES, dims_of
 from convert.graph.written_numbers import record_written_numbers
 from convert.numerics.complexes import Complex, split_parts, stack_parts
 from convert.outcome.report import Report
-from convert.passes.clean import drop_unused
+from convert.passes.tidy.clean import drop_unused
 from convert.patterns.layers import find_layers
 from convert.request.options import DimSpec, InputSpec, Options
 

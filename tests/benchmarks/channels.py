@@ -20,8 +20,8 @@ import onnxruntime
 from clocks import record
 
 from convert.graph import Graph
-from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
+from convert.passes.tidy.clean import clean
 
 SIZES = ((96, 56), (192, 28), (384, 14), (768, 7))
 BLOCKS = 3

@@ -6,13 +6,13 @@ import onnx_ir as ir
 
 from convert.legalize.write_out import write_out
 from convert.passes import Pass, run_passes
-from convert.passes.clean import clean
-from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
-from convert.passes.resized_axes import name_resized_axes
-from convert.passes.size_checks import drop_size_checks
+from convert.passes.tidy.clean import clean
+from convert.passes.tidy.flat_roots import flatten_roots
+from convert.passes.tidy.resized_axes import name_resized_axes
+from convert.passes.tidy.size_checks import drop_size_checks
 from convert.patterns.activations import SWISH
 from convert.patterns.find import replace_layers
 from convert.patterns.response_norm import find_response_norms

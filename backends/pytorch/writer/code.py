@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from convert.errors import ConvertError, Unsupported
 from convert.outcome.report import Report
-from convert.passes.size_checks import checked_conditions, note_lost_checks
+from convert.passes.tidy.size_checks import checked_conditions, note_lost_checks
 from convert.request.options import Options
 
 from ..code.emitter import record

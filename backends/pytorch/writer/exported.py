@@ -16,7 +16,7 @@ from convert.errors import ConvertError, Unsupported
 from convert.graph.values import nodes_of
 from convert.outcome.report import Report
 from convert.parity.inputs.feeds import fed_shape, feed_sizes, size_facts
-from convert.passes.size_checks import checked_conditions, note_lost_checks
+from convert.passes.tidy.size_checks import checked_conditions, note_lost_checks
 from convert.request.options import Options
 
 from ..common import quiet

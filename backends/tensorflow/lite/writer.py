@@ -30,8 +30,8 @@ from convert.graph.values import nodes_of
 from convert.legalize.unroll_loops import unroll_loops
 from convert.outcome.report import Report
 from convert.passes import run_passes
-from convert.passes.narrow_products import narrow_products, narrow_transforms
-from convert.passes.size_checks import write_size_checks_as_reshapes
+from convert.passes.tidy.narrow_products import narrow_products, narrow_transforms
+from convert.passes.tidy.size_checks import write_size_checks_as_reshapes
 from convert.processes.arrays import save_arrays
 from convert.processes.fork_client import Child, fork
 from convert.processes.interpreter import module_command

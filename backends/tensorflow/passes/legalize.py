@@ -10,13 +10,13 @@ import onnx_ir as ir
 from convert.legalize.broadcasts import split_broadcasts
 from convert.legalize.write_out import write_out
 from convert.passes import Pass, run_passes
-from convert.passes.batchnorm import fold_batch_norms
-from convert.passes.clean import clean
-from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
-from convert.passes.resized_axes import name_resized_axes
+from convert.passes.tidy.batchnorm import fold_batch_norms
+from convert.passes.tidy.clean import clean
+from convert.passes.tidy.flat_roots import flatten_roots
+from convert.passes.tidy.resized_axes import name_resized_axes
 from convert.patterns.response_norm import find_response_norms
 from convert.request.options import Options
 

@@ -19,7 +19,7 @@ from convert.parity.inputs.feeds import Feed
 from convert.parity.locate.pairing import departing_steps, read_back, steps_of
 from convert.parity.locate.subgraph import Cutter, set_shapes
 from convert.parity.pairing.counterparts import Counterparts
-from convert.passes.clean import lift_constants
+from convert.passes.tidy.clean import lift_constants
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from convert.request.naming import Names

@@ -29,7 +29,7 @@ from convert.parity.locate.shrink import Shrinking
 from convert.parity.locate.subgraph import Cutter, set_shapes
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
-from convert.passes.clean import lift_constants
+from convert.passes.tidy.clean import lift_constants
 from convert.processes.model_reading import read_model
 from convert.processes.run_here import Limits
 from convert.request.naming import Names

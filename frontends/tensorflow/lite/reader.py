@@ -21,7 +21,7 @@ from convert.graph.written_numbers import record_written_numbers
 from convert.outcome.note_codes import ACTION
 from convert.outcome.notes import Note
 from convert.outcome.report import Report
-from convert.passes.clean import drop_unused
+from convert.passes.tidy.clean import drop_unused
 from convert.patterns.layers import find_layers
 from convert.request.options import Options
 from convert.request.source import Source

@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 
 from convert.graph import Graph
-from convert.passes.batchnorm import fold_batch_norms
-from convert.passes.clean import clean
+from convert.passes.tidy.batchnorm import fold_batch_norms
+from convert.passes.tidy.clean import clean
 
 F = ir.DataType.FLOAT
 RNG = np.random.default_rng(0)

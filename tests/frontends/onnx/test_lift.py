@@ -15,8 +15,8 @@ from onnx.backend.test.loader import load_model_tests
 
 from convert.errors import Unsupported
 from convert.graph import OPSET
-from convert.passes.fold import fold_constants
 from convert.passes.opset.convert import convert_opset
+from convert.passes.tidy.fold import fold_constants
 from convert.reference.executor import run
 from tests.support.onnx_support import FLOAT, array, assert_same, data_of, info, model, node_test, read, run_ort
 

@@ -13,8 +13,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from convert.graph.shape_inference import infer_facts
-from convert.passes.clean import clean
 from convert.passes.layout.compose_transposes import compose_transposes
+from convert.passes.tidy.clean import clean
 
 Step = list[int]
 """A permutation (of 0, 1 …), or the shape of a Reshape, with −1 for the rest."""

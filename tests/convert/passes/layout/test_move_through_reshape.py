@@ -13,8 +13,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from convert.graph.shape_inference import infer_facts
-from convert.passes.clean import clean
 from convert.passes.layout.move_through_reshape import dim_groups, join_transposes
+from convert.passes.tidy.clean import clean
 
 
 def chain(shape: list, one: list[int], target: list[int], two: list[int]) -> onnx.ModelProto:

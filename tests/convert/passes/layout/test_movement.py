@@ -12,11 +12,11 @@ from onnx.reference import ReferenceEvaluator
 
 from convert.graph import Graph
 from convert.graph.model_names import ModelNames
-from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.cancel import cancel_transposes
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import dim_groups, join_transposes
+from convert.passes.tidy.clean import clean
 from tests.support.layout_support import check, conv, image, nodes, weights
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64

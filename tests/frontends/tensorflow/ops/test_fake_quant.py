@@ -15,7 +15,7 @@ from convert.frontends.tensorflow.rules import tf_op
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.outcome.report import Report
-from convert.passes.fold import fold_constants
+from convert.passes.tidy.fold import fold_constants
 from convert.request.options import Options
 from convert.request.source import Source
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, run, with_batch

@@ -3,7 +3,7 @@
 from convert.errors import Unsupported
 from convert.graph import location_of
 from convert.passes import run_passes
-from convert.passes.clean import clean
+from convert.passes.tidy.clean import clean
 from convert.rules import Rules
 from convert.rules.onnx_schemas import operator_of, plain_value, schema
 

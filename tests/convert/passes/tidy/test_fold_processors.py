@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 
 from convert.graph import long_double
 from convert.graph.shape_inference import infer_facts
-from convert.passes.fold import fold_constants
+from convert.passes.tidy.fold import fold_constants
 from tests.support.processors import PROCESSORS
 
 DTYPES = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-6}

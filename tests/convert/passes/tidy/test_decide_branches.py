@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from convert.graph.shape_inference import infer_facts
-from convert.passes.decide_branches import decide_branches
+from convert.passes.tidy.decide_branches import decide_branches
 from tests.support.onnx_support import array, model, run_ort
 
 INT, FLOAT, BOOL = TensorProto.INT64, TensorProto.FLOAT, TensorProto.BOOL

@@ -7,10 +7,10 @@ from onnx_ir.passes import common
 
 from convert.graph.values import constant_integers, is_random_node
 from convert.passes import run_passes
-from convert.passes.distinct_axes import name_axes_once
-from convert.passes.fold import fold_constants
-from convert.passes.joined_slices import slice_parts
-from convert.passes.stack_sequences import stack_sequences
+from convert.passes.tidy.distinct_axes import name_axes_once
+from convert.passes.tidy.fold import fold_constants
+from convert.passes.tidy.joined_slices import slice_parts
+from convert.passes.tidy.stack_sequences import stack_sequences
 
 
 def clean(model: ir.Model) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from convert.graph import Graph
-from convert.passes.fold import fold_constants
+from convert.passes.tidy.fold import fold_constants
 from tests.support.onnx_support import assert_same, data_of, info, model, node_tests
 
 FRACTIONS = {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}

@@ -7,8 +7,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from convert.passes.clean import clean
-from convert.passes.joined_slices import slice_parts
+from convert.passes.tidy.clean import clean
+from convert.passes.tidy.joined_slices import slice_parts
 from tests.support.onnx_support import read, run_ort
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]> g (float[1, 4, 6] a, float[1, 3, 6] b) => (OUTPUTS)

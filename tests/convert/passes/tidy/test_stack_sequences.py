@@ -7,8 +7,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from convert.passes.clean import clean
-from convert.passes.stack_sequences import stack_sequences
+from convert.passes.tidy.clean import clean
+from convert.passes.tidy.stack_sequences import stack_sequences
 from tests.support.onnx_support import read, run_ort
 
 STACKED = "y = ConcatFromSequence <axis = 0, new_axis = 1> (all)"

@@ -11,7 +11,7 @@ import pytest
 from convert.graph import Graph
 from convert.graph.metadata import WIDER_KEY
 from convert.numerics.fourier import transform
-from convert.passes.narrow_products import narrow_products, narrow_transforms
+from convert.passes.tidy.narrow_products import narrow_products, narrow_transforms
 from convert.reference.executor import run
 
 FLOAT, DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE

@@ -258,8 +258,8 @@ class Evaluator:
     """Evaluates one node by the executor of the float64 run, which is imported on first use.
 
     Its kernels replace those of ONNX's own implementation that are wrong, such as ConvTranspose with groups and a bias.
-    Functions that numpy computes differently on other processors are computed in long double (`convert.graph.long_double`),
-    so that a model has the same bytes everywhere.
+    Functions that numpy computes differently on other processors are computed in long double
+    (`convert.graph.long_double`), so that a model has the same bytes everywhere.
     """
 
     def __init__(self, opset: int) -> None:

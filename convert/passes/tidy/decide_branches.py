@@ -16,8 +16,8 @@ import onnx_ir as ir
 from convert.graph import register_initializer
 from convert.graph.shape_inference import infer_facts
 from convert.graph.values import constant, known_dims
-from convert.passes.clean import drop_identities, drop_unused, lift_constants
-from convert.passes.fold import fold_constants
+from convert.passes.tidy.clean import drop_identities, drop_unused, lift_constants
+from convert.passes.tidy.fold import fold_constants
 
 _ROUNDS = 32
 """More rounds than any observed chain of decisions needed; the rest is decided at run time."""

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 import convert
-from convert.passes.resized_axes import name_resized_axes
+from convert.passes.tidy.resized_axes import name_resized_axes
 from tests.support.onnx_support import read, run_ort
 
 TEXT = """<ir_version: 9, opset_import: ["": 19]>
