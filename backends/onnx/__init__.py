@@ -79,7 +79,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
         quantize_file(model, path, quantize, CALIBRATE.of(options), BLOCK_SIZE.of(options), report)
     else:
-        from .kernel_dtypes import note_lacking_kernels
+        from .runtimes.kernel_dtypes import note_lacking_kernels
 
         if not dtype:
             note_lacking_kernels(model, report)

@@ -19,19 +19,19 @@ from convert.passes.tidy.clean import clean
 from convert.passes.tidy.size_checks import write_size_checks_as_reshapes
 from convert.request.options import Options
 
-from .chained_scales import join_chained_scales
-from .counted_places import keep_counted_places
-from .full_pads import full_pads
-from .full_resize import full_resize
-from .inferred_shapes import write_inferred_shapes
-from .kernel_shapes import write_kernel_shapes
-from .old_readers import NEWEST_OLD, forms_of
-from .onnxruntime_casts import cast_bfloat16_islands, cast_for_kernels
 from .options import NEWEST, OLDEST
-from .same_windows import FORMS as SAME_WINDOWS
-from .stable_sigmoid import exact_probabilities
-from .string_gathers import gather_rows_of_strings
-from .vector_products import columns_for_vectors
+from .runtimes.chained_scales import join_chained_scales
+from .runtimes.counted_places import keep_counted_places
+from .runtimes.full_pads import full_pads
+from .runtimes.full_resize import full_resize
+from .runtimes.inferred_shapes import write_inferred_shapes
+from .runtimes.kernel_shapes import write_kernel_shapes
+from .runtimes.old_readers import NEWEST_OLD, forms_of
+from .runtimes.onnxruntime_casts import cast_bfloat16_islands, cast_for_kernels
+from .runtimes.same_windows import FORMS as SAME_WINDOWS
+from .runtimes.stable_sigmoid import exact_probabilities
+from .runtimes.string_gathers import gather_rows_of_strings
+from .runtimes.vector_products import columns_for_vectors
 
 # The IR version that introduced a dtype (onnx.proto3, enum DataType).
 _DTYPE_IR = {

@@ -26,7 +26,7 @@ from convert.parity.inputs.feeds import generate_feeds
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import largest_finite, wide_outputs
 
-from .kernel_dtypes import has_kernel
+from .runtimes.kernel_dtypes import has_kernel
 
 MIN_OPSET = 13
 _DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}

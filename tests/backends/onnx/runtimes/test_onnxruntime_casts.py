@@ -15,7 +15,7 @@ import pytest
 import torch
 from convert.backends import onnx as backend
 from convert.backends.onnx.lower import lower
-from convert.backends.onnx.onnxruntime_casts import KERNELS, SINCE
+from convert.backends.onnx.runtimes.onnxruntime_casts import KERNELS, SINCE
 from onnx import helper
 
 from convert.outcome.report import Report

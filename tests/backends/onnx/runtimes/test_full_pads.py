@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
-from convert.backends.onnx.full_pads import full_pads
+from convert.backends.onnx.runtimes.full_pads import full_pads
 from onnx import helper, numpy_helper
 
 
