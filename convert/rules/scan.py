@@ -8,6 +8,8 @@ from pkgutil import iter_modules
 
 
 def import_modules(package: str, path: Iterable[str]) -> None:
-    """Import every module in `path`, the `__path__` of `package`, in alphabetical order."""
+    """Import every module in `path`, the `__path__` of `package`, and in its folders, in alphabetical order."""
     for found in sorted(iter_modules(path), key=lambda module: module.name):
-        import_module(f"{package}.{found.name}")
+        module = import_module(f"{package}.{found.name}")
+        if found.ispkg:
+            import_modules(module.__name__, module.__path__)

@@ -57,10 +57,11 @@ def params(cases: Iterable[Case], slow: Collection[str] | Callable[[Case], bool]
 
 
 def rows_of_package(package: str) -> list[Any]:
-    """Return the `ROWS` of every test module of a package, in the order of the modules' names."""
+    """Return the `ROWS` of every test module of a package and its folders, in the order of the modules' names."""
     path = importlib.import_module(package).__path__
-    names = sorted(info.name for info in pkgutil.iter_modules(path) if info.name.startswith("test_"))
-    modules = [importlib.import_module(f"{package}.{name}") for name in names if name != "test_rules"]
+    found = sorted(info.name for info in pkgutil.walk_packages(path, f"{package}."))
+    names = [n for n in found if n.rpartition(".")[2].startswith("test_") and not n.endswith(".test_rules")]
+    modules = [importlib.import_module(name) for name in names]
     return [row for module in modules for row in getattr(module, "ROWS", ())]
 
 

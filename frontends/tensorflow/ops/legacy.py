@@ -18,10 +18,10 @@ from ..graph.variables import Variable
 from ..rules import tf_op
 from .array import reverse_along
 from .gather import gather_nd
-from .image import batch_to_space, space_to_batch
+from .images.image import batch_to_space, space_to_batch
+from .images.vision import non_max_suppression_v2
 from .reduce import in_top_k, top_k_v2
 from .shape import ones_like
-from .vision import non_max_suppression_v2
 
 
 @tf_op("TopK")

@@ -1,0 +1,1 @@
+"""Rules for images: resizing, cropping, windows, boxes and colours."""

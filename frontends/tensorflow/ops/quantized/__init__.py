@@ -1,0 +1,1 @@
+"""Rules for numbers stored as integers with a range."""

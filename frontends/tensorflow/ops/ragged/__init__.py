@@ -1,0 +1,1 @@
+"""Rules for ragged tensors, as values and row starts."""

@@ -1,0 +1,1 @@
+"""Rules for sparse tensors, as indices, values and shape."""
