@@ -186,7 +186,7 @@ def preload() -> None:
     import_trace()
     from . import dispatch, ops, reader  # noqa: F401
     from .export import capture  # noqa: F401
-    from .export import lower as lower_exported  # noqa: F401
+    from .export.lowering import program as lower_exported  # noqa: F401
     from .files import loader  # noqa: F401
     from .runner import run  # noqa: F401
     from .torch_internals import AT_FIRST_CAPTURE, import_compiler
@@ -214,7 +214,7 @@ def operator_row(name: str) -> Operator | None:
 
     from convert.plugin import Operator
 
-    from .export.prepare import decomposes
+    from .export.capture.prepare import decomposes
 
     plain = name.removeprefix("aten::").removeprefix("aten.")
     base, _, overload = plain.partition(".")

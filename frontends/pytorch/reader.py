@@ -24,21 +24,21 @@ from convert.request.source import Source
 from .common.modes import note_fast_path
 from .common.used_weights import note_unused_modules, recording_used_weights
 from .common.wider import widen_graph
-from .export.capture import capture, inference
-from .export.captured import Capture
-from .export.decisions import deciding
-from .export.dims import is_fixed
-from .export.explain import is_about_data, loops_in_python
-from .export.lower import lower
+from .export.capture.captured import Capture
+from .export.capture.dims import is_fixed
+from .export.capture.explain import is_about_data, loops_in_python
+from .export.capture.export_module import capture, inference
+from .export.capture.prepare import OneSizeOnly
+from .export.capture.static_dims import Place, read_with_static_dims
+from .export.decisions.on_data import deciding
+from .export.decisions.separate_paths import read_all_paths
+from .export.decisions.size_branches import read_size_branches
+from .export.lowering.program import lower
 from .export.patch_table import patched
-from .export.patches.counts import fixed_counts
-from .export.patches.hits import loops_over_hits, places_of_hits
-from .export.patches.lengths import symbolic_numbers
 from .export.patches.patch import Stage
-from .export.prepare import OneSizeOnly
-from .export.separate_paths import read_all_paths
-from .export.size_branches import read_size_branches
-from .export.static_dims import Place, read_with_static_dims
+from .export.patches.pytorch.counts import fixed_counts
+from .export.patches.pytorch.hits import loops_over_hits, places_of_hits
+from .export.patches.pytorch.lengths import symbolic_numbers
 from .files.hugging_face import (
     is_hugging_face,
     leaves_out_modules,

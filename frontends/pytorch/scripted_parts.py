@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from convert.errors import Unsupported
 
-from .export.captured import gives_same
+from .export.capture.captured import gives_same
 from .export.patch_table import patched
 from .export.patches.patch import Stage
 from .inputs.examples import Call, resized_call

@@ -16,8 +16,8 @@ import onnx_ir as ir
 import onnxruntime
 import torch
 from convert.backends.onnx import to_proto
-from convert.frontends.pytorch.export.capture import export_program, inference
-from convert.frontends.pytorch.export.lower import lower
+from convert.frontends.pytorch.export.capture.export_module import export_program, inference
+from convert.frontends.pytorch.export.lowering.program import lower
 from convert.frontends.pytorch.reader import read
 from convert.frontends.pytorch.rules import torch_op
 from opinfo_bounds import silent

@@ -18,27 +18,29 @@ import torch
 from ..common.modes import watch_seeds
 from ..common.state import track_assignments
 from ..torch_internals import math_attention
-from .branches import record_branches
-from .decisions import deciding
-from .guards import record_size_messages
-from .patches import adaptive, derivatives, detectors, fast_shapes, matrix_checks, stack_frames, state_space
-from .patches.attention import attention_of_any_length, equal_lengths_of_keys_and_values
-from .patches.checks import without_checks
-from .patches.copies import without_choices_of_place
-from .patches.field_types import types_looked_up_once
-from .patches.lengths import symbolic_lengths
-from .patches.masks import declared_causal
-from .patches.module_casts import casts_that_change_something
-from .patches.padded_sizes import short_quotients
+from .capture.guards import record_size_messages
+from .decisions.branches import record_branches
+from .decisions.on_data import deciding
+from .patches.libraries import detectors, state_space
+from .patches.libraries.attention import attention_of_any_length
+from .patches.libraries.sound_codecs import pads_as_numbers
 from .patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place
-from .patches.pools import infer_line_pools
-from .patches.repeats import repeated_blocks
-from .patches.replacements import CaptureReplacements
-from .patches.size_keys import keys_reported
-from .patches.size_texts import formatted_number, operators_of_bool, text_of_number
-from .patches.sound_codecs import pads_as_numbers
-from .patches.weights_as_described import without_watchers
-from .patches.whole_rnn import infer_rnn_shapes
+from .patches.pytorch import adaptive, derivatives, matrix_checks
+from .patches.pytorch.attention import declared_causal, equal_lengths_of_keys_and_values
+from .patches.pytorch.checks import without_checks
+from .patches.pytorch.copies import without_choices_of_place
+from .patches.pytorch.lengths import symbolic_lengths
+from .patches.pytorch.module_casts import casts_that_change_something
+from .patches.pytorch.padded_sizes import short_quotients
+from .patches.pytorch.pools import infer_line_pools
+from .patches.pytorch.replacements import CaptureReplacements
+from .patches.pytorch.size_keys import keys_reported
+from .patches.pytorch.size_texts import formatted_number, operators_of_bool, text_of_number
+from .patches.pytorch.whole_rnn import infer_rnn_shapes
+from .patches.speed import fast_shapes, stack_frames
+from .patches.speed.field_types import types_looked_up_once
+from .patches.speed.repeats import repeated_blocks
+from .patches.speed.weights_as_described import without_watchers
 
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _TRANSFORMERS = "5.24"

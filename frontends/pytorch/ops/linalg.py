@@ -1,10 +1,10 @@
-"""Products of matrices and vectors, einsum, distances."""
+"""Products of matrices and vectors, also of groups of rows with a matrix per group; einsum, distances."""
 
 from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.tensors import dims_of, lazy_tensor, transposed_tensor
 from convert.semantics.einsum import squeeze_labels
 
 from ..common.sizes import arange, axis_of, reshape, size, times, vector
@@ -227,8 +228,8 @@ def det(g, x):
 
 @torch_op("trace")
 def trace(g, x):
-    from .diagonals import diagonal
     from .reduce import sum_
+    from .shape import diagonal
 
     return sum_(g, diagonal(g, x))
 
@@ -273,3 +274,61 @@ def pdist(g, x, p=2.0):
 
     first, second = _pairs(g, size(g, x, 0))
     return vector_norm(g, g.Sub(g.Gather(x, first, axis=0), g.Gather(x, second, axis=0)), p, [1])
+
+
+# -- groups of rows with a matrix per group, as in mixtures of experts ------------------------------------------------
+
+
+@torch_op("_grouped_mm")
+def _grouped_mm(g, x, mat2, offs=None, bias=None):
+    if offs is None or g.rank(x) != 2 or g.rank(mat2) != 3:
+        raise Unsupported("a grouped product of other than rows [rows, k] in groups with matrices [groups, k, n]")
+    out = grouped_matmul(g, x, mat2, offs)
+    return out if bias is None else g.Add(out, bias)
+
+
+@torch_op("transformers::grouped_mm_fallback")
+def grouped_mm_fallback(g, input, weight, offs):
+    return grouped_matmul(g, input, weight, offs)
+
+
+def grouped_matmul(g: Graph, x: ir.Value, matrices: ir.Value, ends: ir.Value) -> ir.Value:
+    """Return x [rows, k] times matrices [groups, k, n]: group i has the rows from ends[i - 1] up to ends[i].
+
+    Rows after the last group are zero.
+    """
+    groups = g.shape(matrices)[0]
+    if not isinstance(groups, int):
+        raise Unsupported("a grouped product whose number of groups is not known")
+    ends = cast(g, ends, ir.DataType.INT64)
+    start = g.const(np.array([0]))
+    parts = []
+    for i, matrix in enumerate(_group_matrices(g, matrices, groups)):
+        end = g.Slice(ends, [i], [i + 1])
+        parts.append(g.MatMul(g.Slice(x, start, end, [0]), matrix))
+        start = end
+    missing = g.Sub(vector(g, [size(g, x, 0)]), start)
+    pads = g.Concat(g.const(np.zeros(2, np.int64)), missing, g.const(np.zeros(1, np.int64)), axis=0)
+    return g.Pad(g.Concat(*parts, axis=0), pads)
+
+
+def _group_matrices(g: Graph, matrices: ir.Value, groups: int) -> Iterator[ir.Value]:
+    """Yield the matrices one by one, as views of a weight, transposed or not, so that nothing is copied at run time."""
+    weight = _constant_content(matrices)
+    for i in range(groups):
+        if weight is None:
+            yield g.Gather(matrices, g.const(i), axis=0)
+        else:
+            yield g.initializer(f"{matrices.name}.{i}", _group_view(weight, i))
+
+
+def _constant_content(value: ir.Value) -> ir.TensorProtocol | None:
+    node = value.producer()
+    if node is not None and node.op_type == "Transpose" and node.inputs[0] is not None:
+        tensor = node.inputs[0].const_value
+        return None if tensor is None else transposed_tensor(tensor, list(node.attributes["perm"].as_ints()))
+    return value.const_value
+
+
+def _group_view(weight: ir.TensorProtocol, i: int) -> ir.TensorProtocol:
+    return lazy_tensor(weight.dtype, dims_of(weight)[1:], lambda: weight.numpy()[i])

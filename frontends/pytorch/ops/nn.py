@@ -19,7 +19,7 @@ from ..common.sizes import axis_of, broadcast_to_rank, reshape, size, vector
 from ..common.values import cast, constant_like, torch_dtype
 from ..rules import torch_op
 from .create import filled_tensor
-from .repeat import broadcast_tensors
+from .shape import broadcast_tensors
 
 # -- linear -----------------------------------------------------------------------------------------------------------
 

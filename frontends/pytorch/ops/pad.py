@@ -1,4 +1,4 @@
-"""Padding, and image patches."""
+"""Padding, image patches, and operators that move pixels to channels and back."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from convert.graph import Graph
 from ..common.sizes import reshape, size, vector
 from ..common.values import as_value, cast
 from ..rules import torch_op
+from .cat_split import _static_length
 from .shape import END
 
 # -- padding ----------------------------------------------------------------------------------------------------------
@@ -163,3 +164,46 @@ def _patch_places(g: Graph, length: int | ir.Value, kernel: int, dilation: int, 
 
 def _product(g: Graph, a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
     return a * b if isinstance(a, int) and isinstance(b, int) else g.Mul(a, b)
+
+
+# -- pixels to channels and back --------------------------------------------------------------------------------------
+
+
+@torch_op("pixel_shuffle")
+def pixel_shuffle(g, x, upscale_factor):
+    return _apply_to_images(g, x, lambda p: g.DepthToSpace(p, blocksize=upscale_factor, mode="CRD"))
+
+
+@torch_op("pixel_unshuffle")
+def pixel_unshuffle(g, x, downscale_factor):
+    """SpaceToDepth orders the position in a block before the channel, PyTorch after it: reorder the channels."""
+
+    def lower(p: ir.Value) -> ir.Value:
+        channels = _static_length(g, p, 1, "pixel_unshuffle")
+        blocks = g.SpaceToDepth(p, blocksize=downscale_factor)
+        if channels == 1:
+            return blocks
+        places = downscale_factor**2
+        order = np.arange(places * channels, dtype=np.int64).reshape(places, channels).T.ravel()
+        return g.Gather(blocks, order, axis=1)
+
+    return _apply_to_images(g, x, lower)
+
+
+@torch_op("channel_shuffle")
+def channel_shuffle(g, x, groups):
+    channels = _static_length(g, x, 1, "channel_shuffle")
+    order = np.arange(channels, dtype=np.int64).reshape(groups, channels // groups).T.ravel()
+    return g.Gather(x, order, axis=1)
+
+
+def _apply_to_images(g: Graph, x: ir.Value, lower: Any) -> ir.Value:
+    """Apply `lower`, which takes [N, C, H, W], to [..., C, H, W]."""
+    rank = g.rank(x)
+    if rank == 4:
+        return lower(x)
+    if rank == 3:
+        return g.Squeeze(lower(g.Unsqueeze(x, [0])), [0])
+    outer = [size(g, x, d) for d in range(rank - 3)]
+    out = lower(reshape(g, x, [-1, *(size(g, x, d) for d in (-3, -2, -1))]))
+    return reshape(g, out, [*outer, *(size(g, out, d) for d in (1, 2, 3))])

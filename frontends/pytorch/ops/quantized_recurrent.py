@@ -17,8 +17,8 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import torch_op
-from .cells import gru_step, lstm_step
 from .quantized_layers import linear_dynamic, linear_dynamic_fp16
+from .recurrent import gru_step, lstm_step
 
 Step = Callable[[Graph, ir.Value, ir.Value, Sequence[ir.Value]], Sequence[ir.Value]]
 """(body, sums of the input, sums of the state, states) -> new states, the output first."""

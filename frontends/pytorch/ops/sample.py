@@ -13,8 +13,8 @@ from convert.graph import Graph
 from ..common.sizes import arange, axis_of, size, vector
 from ..common.values import cast, constant_like, highest, lowest
 from ..rules import torch_op
-from .bincount import reduce_segments
 from .reduce import vector_norm
+from .search import reduce_segments
 from .shape import END, flatten
 
 _MODES = ("linear", "nearest", "cubic")

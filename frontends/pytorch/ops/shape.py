@@ -1,4 +1,4 @@
-"""Reshapes, permutations, flips, and sizes."""
+"""Reshapes, permutations, flips and sizes; diagonals and windows; broadcasting, tiling and grids."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import math
 
 import numpy as np
 import onnx_ir as ir
+import torch
 
 from convert.errors import Unsupported
+from convert.graph import Graph
 
-from ..common.sizes import axes_of, axis_of, reshape, size, times, vector
-from ..common.values import as_value, mark_scalar
+from ..common.sizes import arange, axes_of, axis_of, broadcast_to_rank, reshape, size, times, vector
+from ..common.values import as_value, cast, mark_scalar, promote_operands
 from ..rules import torch_op
+
+# -- reshapes, permutations, flips, sizes -----------------------------------------------------------------------------
+
 
 INT64 = ir.DataType.INT64
 END = np.iinfo(np.int64).max
@@ -224,3 +229,167 @@ def sym_size(g, x, dim=None):
 def sym_numel(g, x):
     dims = g.shape(x)
     return math.prod(dims) if all(isinstance(d, int) for d in dims) else mark_scalar(g.Size(x))
+
+
+# -- diagonals of matrices, and windows along a dim -------------------------------------------------------------------
+
+
+@torch_op("diagonal", "diagonal_copy", "linalg_diagonal")
+def diagonal(g, x, offset=0, dim1=0, dim2=1):
+    """diagonal by flat indices i · columns + i + offset of the last two dims."""
+    a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
+    perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
+    flat = flatten(g, g.Transpose(x, perm=perm), -2, -1)
+    return g.Gather(flat, _diagonal_indices(g, size(g, x, a), size(g, x, b), offset), axis=g.rank(x) - 2)
+
+
+def _diagonal_indices(g: Graph, rows: int | ir.Value, columns: int | ir.Value, offset: int) -> ir.Value:
+    """Return the flat indices of a diagonal in a matrix."""
+    below = max(-offset, 0)
+    if isinstance(rows, int) and isinstance(columns, int):
+        length = max(min(rows - below, columns - max(offset, 0)), 0)
+        return g.const(max(offset, 0) + below * columns + np.arange(length, dtype=np.int64) * (columns + 1))
+    rows, columns = (g.const(n) if isinstance(n, int) else n for n in (rows, columns))
+    length = g.Max(g.Min(g.Sub(rows, below), g.Sub(columns, max(offset, 0))), 0)
+    first = g.Add(g.Mul(columns, below), max(offset, 0))
+    return g.Add(g.Mul(arange(g, length), g.Add(columns, 1)), first)
+
+
+@torch_op("diag_embed")
+def diag_embed(g, x, offset=0, dim1=-2, dim2=-1):
+    rank = g.rank(x) + 1
+    padded = _padded_diagonal(g, x, offset)
+    column = arange(g, size(g, padded, -1))
+    on = g.Equal(g.Sub(column, g.Unsqueeze(column, [1])), offset)
+    row = g.Unsqueeze(padded, [rank - 2 if offset >= 0 else rank - 1])
+    spread = g.Where(on, row, as_value(g, 0, g.dtype(x)))
+    a, b = (d + rank if d < 0 else d for d in (dim1, dim2))
+    rest = iter(range(rank - 2))
+    return g.Transpose(spread, perm=[rank - 2 if i == a else rank - 1 if i == b else next(rest) for i in range(rank)])
+
+
+def _padded_diagonal(g: Graph, x: ir.Value, offset: int) -> ir.Value:
+    if offset == 0:
+        return x
+    rank = g.rank(x)
+    pads = [0] * (rank - 1) + [abs(offset)] + [0] * rank
+    return g.Pad(x, pads, as_value(g, 0, g.dtype(x)))
+
+
+@torch_op("diag")
+def diag(g, x, diagonal=0):
+    return diag_embed(g, x, diagonal) if g.rank(x) == 1 else globals()["diagonal"](g, x, diagonal)
+
+
+@torch_op("unfold", "unfold_copy")
+def unfold(g, x, dimension, size, step):
+    axis = axis_of(g, x, dimension)
+    if g.rank(x) == 0:
+        return g.Reshape(x, [1])
+    length = g.shape(x)[axis]
+    inside = np.arange(size, dtype=np.int64)
+    if isinstance(length, int):
+        windows = np.arange((length - size) // step + 1, dtype=np.int64)[:, None] * step + inside
+    else:
+        last = g.Squeeze(g.Shape(x, start=axis, end=axis + 1), [0])
+        windows = g.Add(g.Unsqueeze(g.Range(0, g.Sub(last, size - 1), step), [1]), inside)
+    return movedim(g, g.Gather(x, windows, axis=axis), axis + 1, -1)
+
+
+# -- broadcasting, tiling, grids --------------------------------------------------------------------------------------
+
+
+@torch_op("expand", "expand_copy", "broadcast_to")
+def expand(g, x, size, *, implicit=False):
+    """expand; a dim of -1 keeps its length, which ONNX writes as 1."""
+    x = broadcast_to_rank(g, x, len(size))
+    dims = [1 if isinstance(d, int) and d == -1 else d for d in size]
+    if all(d == have or d == 1 for d, have in zip(dims, g.shape(x), strict=True) if isinstance(d, int)) and all(
+        isinstance(d, int) for d in dims
+    ):
+        return x
+    return g.Expand(x, vector(g, dims))
+
+
+@torch_op("expand_as")
+def expand_as(g, x, other):
+    return g.Expand(x, g.dims(other))
+
+
+@torch_op("broadcast_tensors")
+def broadcast_tensors(g, tensors):
+    shape = None
+    for x in tensors:
+        zero = g.Expand(g.const(0), g.dims(x))
+        shape = zero if shape is None else g.Add(shape, zero)
+    return [g.Expand(x, g.dims(shape)) for x in tensors]
+
+
+@torch_op("repeat")
+def repeat(g, x, repeats):
+    x = broadcast_to_rank(g, x, len(repeats))
+    return g.Tile(x, vector(g, repeats)) if repeats else x
+
+
+@torch_op("tile")
+def tile(g, x, dims):
+    return repeat(g, x, [1] * (g.rank(x) - len(dims)) + list(dims))
+
+
+@torch_op("repeat_interleave.self_int")
+def repeat_interleave(g, x, repeats, dim=None, *, output_size=None):
+    if dim is None:
+        x, dim = flatten(g, x), 0
+    if g.rank(x) == 0:
+        x = g.Reshape(x, [1])
+    axis = axis_of(g, x, dim)
+    spread = g.Unsqueeze(x, [axis + 1])
+    repeated = g.Tile(spread, vector(g, [*[1] * (axis + 1), repeats, *[1] * (g.rank(x) - axis - 1)]))
+    dims = [size(g, x, d) for d in range(g.rank(x))]
+    length = dims[axis] * repeats if isinstance(dims[axis], int) and isinstance(repeats, int) else -1
+    return reshape(g, repeated, [*dims[:axis], length, *dims[axis + 1 :]])
+
+
+@torch_op("repeat_interleave.self_Tensor")
+def repeat_interleave_each(g, x, repeats, dim=None, *, output_size=None):
+    """Return x with its rows repeated; `repeats` is one number for all rows, or one number for each."""
+    if dim is None:
+        x, dim = flatten(g, x), 0
+    x = atleast_1d(g, x)
+    axis = axis_of(g, x, dim)
+    length = g.Shape(x, start=axis, end=axis + 1)
+    return g.Gather(x, repeated_places(g, g.Expand(atleast_1d(g, repeats), length)), axis=axis)
+
+
+@torch_op("repeat_interleave.Tensor")
+def repeated_places(g, repeats, *, output_size=None):
+    """Return each index i repeats[i] times in a row: 0, 0, 1, 2, 2, 2 for repeats of 2, 1, 3.
+
+    The indices are a running sum that increases by 1 at the end of each run.
+    """
+    ends = g.CumSum(cast(g, repeats, torch.int64), 0)
+    total = g.ReduceMax(g.Concat(g.const([0]), ends, axis=0), keepdims=1)
+    blank = g.Expand(g.const(0), g.Add(total, 1))
+    steps = g.ScatterElements(blank, ends, g.Expand(g.const(1), g.Shape(ends)), axis=0, reduction="add")
+    return g.Slice(g.CumSum(steps, 0), [0], total, [0])
+
+
+@torch_op("meshgrid", "meshgrid.indexing")
+def meshgrid(g, tensors, *, indexing="ij"):
+    rank = len(tensors)
+    order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
+    placed = []
+    for place, x in zip(order, (atleast_1d(g, x) for x in tensors), strict=True):
+        placed.append(g.Unsqueeze(x, [i for i in range(rank) if i != place]) if rank > 1 else x)
+    if rank == 1:
+        return placed
+    shape = g.Concat(*(g.dims(atleast_1d(g, tensors[order.index(i)])) for i in range(rank)), axis=0)
+    return [g.Expand(x, shape) for x in placed]
+
+
+@torch_op("cartesian_prod")
+def cartesian_prod(g, tensors):
+    """Return all combinations of one element of each tensor; the last tensor varies fastest."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return g.Concat(*(g.Reshape(x, [-1, 1]) for x in meshgrid(g, promote_operands(g, *tensors))), axis=1)

@@ -27,8 +27,8 @@ from ..common.state import override_buffers, state_inputs, state_output
 from ..common.uncompiled import uncompiled
 from ..common.weights import array_of, tensor_from
 from ..common.wider import narrow_dtypes, widened_for_run, widened_output
-from ..export.capture import inference
-from ..export.gradients import call_with_gradients_if_asked
+from ..export.capture.export_module import inference
+from ..export.capture.gradients import call_with_gradients_if_asked
 from ..files.hugging_face import is_hugging_face
 from ..files.hugging_face_cache import parameter_name
 from ..files.loader import load

@@ -20,8 +20,8 @@ from convert.runtimes.trace import Summary, Trace, TraceStep, summarize
 from ..common.complexes import takes_complex
 from ..common.locate import Locator
 from ..common.state import changed_buffers
-from ..export.capture import capture, inference
-from ..export.prepare import operator_key
+from ..export.capture.export_module import capture, inference
+from ..export.capture.prepare import operator_key
 from ..inputs.complex_inputs import complex_inputs
 from ..torch_internals import TorchDispatchMode, pytree, schema_of
 from .run import all_in_double, call_program, named_call, tensor_of_feed, widened_module

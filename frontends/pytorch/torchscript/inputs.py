@@ -26,7 +26,7 @@ from convert.processes.warm import are_allowed
 from convert.request.nearest import names_hint
 from convert.request.options import DimSpec, InputSpec
 
-from ..export.capture import inference
+from ..export.capture.export_module import inference
 from ..inputs.examples import dtype_named, example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCES, SIZES
 from ..inputs.layout_hint import channels_first_hint

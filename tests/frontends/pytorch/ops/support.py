@@ -15,7 +15,7 @@ import torch
 from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
 from convert.frontends.pytorch.common.values import mark_scalar, onnx_dtype
 from convert.frontends.pytorch.dispatch import call
-from convert.frontends.pytorch.export.prepare import PYTHON
+from convert.frontends.pytorch.export.capture.prepare import PYTHON
 from convert.frontends.pytorch.releases import RELEASE
 from convert.frontends.pytorch.rules import torch_op
 from onnx.reference import ReferenceEvaluator

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.common.complexes import PREFIX
-from convert.frontends.pytorch.export.lower import lower
-from convert.frontends.pytorch.export.prepare import prepare_program
+from convert.frontends.pytorch.export.capture.prepare import prepare_program
+from convert.frontends.pytorch.export.lowering.program import lower
 from convert.frontends.pytorch.rules import key_of, torch_op
 from convert.frontends.pytorch.runner.run import run
 

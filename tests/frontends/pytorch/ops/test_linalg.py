@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers
@@ -59,6 +60,7 @@ ROWS = [
     *(case(name, boolean(3), boolean(4)[:3]).named("bool") for name in ("outer", "kron")),
     case("addr", boolean(3, 3), boolean(3), boolean(4)[:3]).named("bool"),
     case("addmm", f32(5, 4), f32(5, 0), f32(0, 4), beta=0.5, alpha=2).named("nothing summed"),
+    case("_grouped_mm", f32(6, 4), f32(3, 4, 8), np.array([2, 2, 6], np.int32)),
 ]
 
 

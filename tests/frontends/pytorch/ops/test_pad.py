@@ -36,6 +36,12 @@ ROWS = [
     case("pad", f32(2, 3, 4), [1, 2, 2, 1], "circular").named("circular"),
     case("pad", f32(2, 3, 4), [-1, 2, 1, -1], "circular").named("circular, cut"),
     case("pad", f32(1, 3, 4), [1, -1], "replicate").named("replicate, cut"),
+    case("pixel_shuffle", f32(2, 8, 3, 4), 2),
+    case("pixel_shuffle", f32(8, 3, 4), 2).named("single"),
+    case("pixel_shuffle", f32(2, 2, 4, 3, 2), 2).named("deep"),
+    case("pixel_unshuffle", f32(2, 3, 4, 6), 2),
+    case("pixel_unshuffle", f32(2, 1, 4, 6), 2).named("one channel"),
+    case("channel_shuffle", f32(2, 6, 3, 3), 2),
 ]
 
 

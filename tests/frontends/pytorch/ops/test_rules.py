@@ -6,7 +6,7 @@ from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
 from convert.frontends.pytorch.rules import torch_op
 
 from tests.frontends.pytorch.ops.test_create import UNDEFINED
-from tests.frontends.pytorch.ops.test_svd_eigh import FACTORED
+from tests.frontends.pytorch.ops.test_factorizations import FACTORED
 from tests.support.cases import rows_of_package
 
 # Operators with subgraphs (../test_reader.py runs them in modules), operators that return complex tensors
@@ -19,7 +19,7 @@ QUANTIZED = ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor
 RECURRENT = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data",
              "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")  # fmt: skip
 BY_MODULES = ("complex::", "quantized_tensor::", "quantized::", "torchvision::", "torchao::", "transformers::")
-# Operators with a list among their results are tested in tests/frontends/pytorch/export/test_capture.py.
+# Operators with a list among their results are tested in tests/frontends/pytorch/export/capture/test_export_module.py.
 NESTED = ("histogramdd", "histogramdd.int_bins", "histogramdd.TensorList_bins")
 ELSEWHERE = (*NESTED, *GRAPHS, *COMPLEX, *IN_PLACE, *QUANTIZED, *RECURRENT)
 

@@ -28,6 +28,8 @@ ROWS = [
         "edges"
     ),
     case("histogram", f32(0), 3).named("nothing"),
+    case("bincount", np.array([3, 1, 3, 0])),
+    case("bincount", np.array([3, 1, 3, 0]), f32(4), 6).named("weights"),
 ]
 
 

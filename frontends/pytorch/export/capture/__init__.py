@@ -1,0 +1,1 @@
+"""Captures a module as an ExportedProgram, and prepares the program for lowering."""

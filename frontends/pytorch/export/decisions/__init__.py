@@ -1,0 +1,1 @@
+"""Decisions that forward makes in Python, on sizes and on data, and graphs of several paths."""

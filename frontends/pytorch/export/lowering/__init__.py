@@ -1,0 +1,1 @@
+"""Lowers an ExportedProgram to the shared graph, node by node."""

@@ -1,0 +1,1 @@
+"""Replacements for functions of transformers and torchvision while torch.export captures."""

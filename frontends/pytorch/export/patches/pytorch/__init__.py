@@ -1,0 +1,1 @@
+"""Replacements for functions of PyTorch that torch.export cannot capture."""

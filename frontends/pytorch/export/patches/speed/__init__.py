@@ -1,0 +1,1 @@
+"""Replacements that save time while torch.export captures, for the same program."""
