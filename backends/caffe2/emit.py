@@ -11,7 +11,8 @@ from convert.errors import Location, Problem, Unsupported
 from convert.graph import location_of
 from convert.graph.tensors import dtype_name
 from convert.graph.values import is_used, known_dims
-from convert.rules.onnx_schemas import operator_of, plain_value
+from convert.rules.emitter import GraphEmitter
+from convert.rules.onnx_schemas import operator_of
 
 from . import ops  # noqa: F401  (fills the table)
 from .blob import Blob, Dim
@@ -47,75 +48,70 @@ def emit(model: ir.Model, aten: bool = False) -> Net:
             raise Unsupported(f"the input {value.name!r} is a sequence, and Caffe2 has none", hint=hint)
         values[value] = Blob(str(value.name), _dtype(value), known_dims(value))
         net.inputs.append(values[value])
-    for value in graph.initializers.values():
-        assert value.const_value is not None
-        values.setdefault(value, Blob(str(value.name), _dtype(value), known_dims(value), value.const_value))
-    _emit_nodes(net, graph, values, problems)
+    outputs = NetEmitter(net, problems).run(graph, values)
     if problems:
         raise Unsupported(problems=problems)
-    for value in graph.outputs:
-        net.outputs += [_output(net, name, blob) for name, blob in output_blobs(str(value.name), values[value])]
+    for value, made in zip(graph.outputs, outputs, strict=True):
+        net.outputs += [_output(net, name, blob) for name, blob in output_blobs(str(value.name), made)]
     _drop_unused(net)
     return net
 
 
-def _emit_nodes(net: Net, graph: ir.Graph, values: Values, problems: list[Problem]) -> None:
-    for node in graph:
-        start = len(net.ops)
+class NetEmitter(GraphEmitter):
+    """Appends operators to `net`, and collects what cannot be emitted in `problems`."""
+
+    def __init__(self, net: Net, problems: list[Problem]) -> None:
+        super().__init__()
+        self.net = net
+        self.problems = problems
+
+    def weight(self, value: ir.Value) -> Blob:
+        return Blob(str(value.name), _dtype(value), known_dims(value), value.const_value)
+
+    def apply(self, node: ir.Node, inputs: list[Any], attributes: dict[str, Any], at: Location) -> tuple[Any, ...]:
+        start = len(self.net.ops)
         try:
-            made = _apply_rule(net, node, values, problems)
+            made = self._apply_rule(node, inputs, attributes, at)
         except Unsupported as error:
             # Continue with dtypes and shapes alone, so that all problems of the graph are listed.
-            problems.extend(error.problems)
+            self.problems.extend(error.problems)
             if any(v.type is not None and not isinstance(v.type, ir.TensorType) for v in node.outputs):
-                raise Unsupported(problems=problems) from error
+                raise Unsupported(problems=self.problems) from error
             made = [Blob(str(v.name), v.dtype or ir.DataType.FLOAT, known_dims(v)) for v in node.outputs]
-        fresh = {blob for op in net.ops[start:] for blob in op.outputs}
-        inferred = _inferred_shapes(node, values)
+        fresh = {blob for op in self.net.ops[start:] for blob in op.outputs}
+        inferred = _inferred_shapes(node, inputs)
         for index, (value, blob) in enumerate(zip(node.outputs, made, strict=False)):
             if isinstance(blob, Blob) and blob in fresh:
                 fresh.remove(blob)
-                _name_blob(net, blob, value, inferred[index])
-            values[value] = blob
+                _name_blob(self.net, blob, value, inferred[index])
+        return tuple(made)
+
+    def _apply_rule(self, node: ir.Node, inputs: list[Any], attributes: dict[str, Any], at: Location) -> Sequence[Any]:
+        self.net.label, self.net.results = str(node.outputs[0].name), node.outputs
+        constants = constant_outputs(node, inputs)
+        if constants is not None:
+            return [self.net.const(tensor) for tensor in constants]
+        made = onnx_op.apply(self.net, operator_of(node), inputs, attributes, at)
+        made = [made] if isinstance(made, (Blob, BlobSequence, OptionalBlob)) else list(made)
+        for value in node.outputs[len(made) :]:
+            if is_used(value):
+                raise Unsupported(problems=[Problem(f"its output {value.name!r} has no Caffe2 counterpart", at)])
+        return made
+
+    def subgraph(self, graph: ir.Graph, around: Values) -> SubgraphEmitter:
+        around = dict(around)
+
+        def body(net: Net, *inputs: Any) -> list[Any]:
+            return NetEmitter(net, self.problems).run(graph, {**around, **dict(zip(graph.inputs, inputs, strict=True))})
+
+        return SubgraphEmitter(graph, body)
 
 
-def _apply_rule(net: Net, node: ir.Node, values: Values, problems: list[Problem]) -> Sequence[Blob]:
-    net.label, net.results = str(node.outputs[0].name), node.outputs
-    inputs = [None if v is None else values[v] for v in node.inputs]
-    attributes = {a.name: _attribute(a, values, problems) for a in node.attributes.values()}
-    operator, at = operator_of(node), location_of(node)
-    if (constants := constant_outputs(node, inputs)) is not None:
-        return [net.const(tensor) for tensor in constants]
-    made = onnx_op.apply(net, operator, inputs, attributes, at)
-    made = [made] if isinstance(made, (Blob, BlobSequence, OptionalBlob)) else list(made)
-    for value in node.outputs[len(made) :]:
-        if is_used(value):
-            raise Unsupported(problems=[Problem(f"its output {value.name!r} has no Caffe2 counterpart", at)])
-    return made
-
-
-def _attribute(attribute: ir.Attr, values: Values, problems: list[Problem]) -> Any:
-    if attribute.type == ir.AttributeType.GRAPH:
-        return _subgraph_body(attribute.as_graph(), values, problems)
-    return plain_value(attribute.value) if attribute.type != ir.AttributeType.TENSOR else attribute.value
-
-
-def _subgraph_body(graph: ir.Graph, values: Values, problems: list[Problem]) -> SubgraphEmitter:
-    def body(net: Net, *inputs: Any) -> list[Any]:
-        values.update(zip(graph.inputs, inputs, strict=True))
-        for value in graph.initializers.values():
-            values[value] = Blob(str(value.name), _dtype(value), known_dims(value), value.const_value)
-        _emit_nodes(net, graph, values, problems)
-        return [values[v] for v in graph.outputs]
-
-    return SubgraphEmitter(graph, body)
-
-
-def _inferred_shapes(node: ir.Node, values: Values) -> Sequence[tuple[Dim, ...] | None]:
+def _inferred_shapes(node: ir.Node, inputs: Sequence[Any]) -> Sequence[tuple[Dim, ...] | None]:
     """Return shapes of the outputs if the graph does not know them, as in a function body."""
     if all(v.shape is not None and v.shape.is_static() for v in node.outputs):
         return [None] * len(node.outputs)
-    return output_shapes(node, [None if v is None else values[v] for v in node.inputs])
+    return output_shapes(node, inputs)
 
 
 def _name_blob(net: Net, blob: Blob, value: ir.Value, inferred: tuple[Dim, ...] | None) -> None:

@@ -13,10 +13,11 @@ from convert.errors import ConvertError, Location, Problem, ResourceLimit, Unsup
 from convert.graph import location_of
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.trainable import is_marked, non_trainable
+from convert.rules.emitter import Known
 
 from . import ops  # noqa: F401  (fills the table)
 from .constants import Constant, keras_dtype
-from .emitter import Emitter, Value
+from .emitter import Emitter
 from .names import UniqueNames
 from .rules import OWN, key_of, onnx_op
 from .tensors import dims_of_value
@@ -41,56 +42,63 @@ def emit(model: ir.Model) -> EmittedModel:
     if not model.graph.inputs:
         raise Unsupported("a Keras model has inputs, and this one has none", hint=_HINT)
     names = UniqueNames([v.name or "" for v in (*model.graph.inputs, *model.graph.outputs)])
-    k, values = Emitter(names), dict[ir.Value, Value]()
-    problems: list[Problem] = []
-    marked, fixed = is_marked(model), non_trainable(model)
-    for value in model.graph.inputs:
-        try:
-            values[value] = k.enter(value)
-        except Unsupported as error:
-            problems += error.with_location(Location("input", value.name or "")).problems
-    for value in model.graph.initializers.values():
-        try:
-            values.setdefault(value, _constant(value, value not in fixed if marked else None))
-        except Unsupported as error:
-            problems += error.with_location(Location("weight", value.name or "")).problems
-    for node in model.graph:
-        problems += _emit_node(k, node, values, bool(problems))
-    if problems:
-        raise Unsupported(problems=list(_merge_problems(problems)), hint=_HINT)
+    k = ModelEmitter(names, model)
+    inputs = {v: k.enter_input(v) for v in model.graph.inputs}
+    outputs = k.run(model.graph, dict(inputs))
+    if k.problems:
+        raise Unsupported(problems=list(_merge_problems(k.problems)), hint=_HINT)
     found = EmittedModel(weights=k.weights)
-    found.inputs = [(v.name or "input", values[v]) for v in model.graph.inputs]
-    for i, value in enumerate(model.graph.outputs):
-        found.outputs.append((value.name or f"output_{i}", names.as_output(value.name or "", values[value], k.live)))
+    found.inputs = [(v.name or "input", x) for v, x in inputs.items()]
+    for i, (value, made) in enumerate(zip(model.graph.outputs, outputs, strict=True)):
+        found.outputs.append((value.name or f"output_{i}", names.as_output(value.name or "", made, k.live)))
     return found
 
 
-def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value], refused: bool) -> Sequence[Problem]:
-    """Emit one node. If that fails, return the reason and leave stand-ins, so that later nodes can be checked too.
+class ModelEmitter(Emitter):
+    """Emits a whole model, and collects what Keras cannot express in `problems`.
 
-    A rule may fail because a stand-in lacks something. So once a node is `refused`, other failures are not reported.
+    After a refusal it goes on with tensors of the node's dtypes and shapes, so that later nodes are checked too.
     """
-    at = location_of(node)
-    at = replace(at, operator=at.operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{OWN}::"))
-    try:
-        onnx_op.check_nodes([(node, at)], key_of)
-        if any(v is not None and v not in values for v in node.inputs):
-            return []
-        made = k.apply(node, values, at)
-        problems: Sequence[Problem] = ()
-    except Unsupported as error:
-        made, problems = [_placeholder_tensor(v) for v in node.outputs], error.with_location(at).problems
-    except ConvertError as error:
-        if not refused or isinstance(error, ResourceLimit):
-            raise
-        return []
-    values.update((v, m) for v, m in zip(node.outputs, made, strict=False) if m is not None)
-    return problems
 
+    def __init__(self, names: UniqueNames, model: ir.Model) -> None:
+        super().__init__(names)
+        self.problems: list[Problem] = []
+        self._marked, self._fixed = is_marked(model), non_trainable(model)
 
-def _constant(value: ir.Value, trainable: bool | None) -> Constant:
-    assert value.const_value is not None
-    return Constant(value.const_value, value.name or "weight", trainable=trainable)
+    def enter_input(self, value: ir.Value) -> KerasTensor | None:
+        """Create a graph input; return None if Keras cannot have it."""
+        try:
+            return self.enter(value)
+        except Unsupported as error:
+            self.problems += error.with_location(Location("input", value.name or "")).problems
+            return None
+
+    def weight(self, value: ir.Value) -> Constant | None:
+        try:
+            assert value.const_value is not None
+            trainable = value not in self._fixed if self._marked else None
+            return Constant(value.const_value, value.name or "weight", trainable=trainable)
+        except Unsupported as error:
+            self.problems += error.with_location(Location("weight", value.name or "")).problems
+            return None
+
+    def location(self, node: ir.Node) -> Location:
+        at = location_of(node)
+        return replace(at, operator=at.operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{OWN}::"))
+
+    def emit_node(self, node: ir.Node, known: Known) -> None:
+        at = self.location(node)
+        try:
+            onnx_op.check_nodes([(node, at)], key_of)
+            if all(v is None or known.get(v) is not None for v in node.inputs):
+                super().emit_node(node, known)
+        except Unsupported as error:
+            self.problems += error.with_location(at).problems
+            known.update((v, _placeholder_tensor(v)) for v in node.outputs)
+        except ConvertError as error:
+            # A rule may fail because a placeholder lacks something.
+            if not self.problems or isinstance(error, ResourceLimit):
+                raise
 
 
 def _placeholder_tensor(value: ir.Value) -> KerasTensor | None:

@@ -12,8 +12,7 @@ from keras import KerasTensor, layers, ops
 
 from convert.errors import Location, Problem, Unsupported
 from convert.graph.metadata import MODULE_KEY
-from convert.graph.values import is_used
-from convert.rules.onnx_schemas import plain_value
+from convert.rules.emitter import GraphEmitter, Known
 
 from .constants import Constant, constant_of, keras_dtype
 from .names import UniqueNames
@@ -42,12 +41,12 @@ IN_32_BITS = frozenset((
 """Operators for which Keras promotes operands (uint64 becomes uint32), or for which TensorFlow has no 64-bit kernel."""
 
 
-class Emitter:
+class Emitter(GraphEmitter):
     """The argument `k` of rules: they call Keras's own operations, and use `k` for layers and for known facts."""
 
     def __init__(self, names: UniqueNames) -> None:
+        super().__init__()
         self.names = names
-        self.node: ir.Node | None = None
         self.weights: list[tuple[layers.Layer, str, Constant]] = []
         self._first: KerasTensor | None = None
         self._index: KerasTensor | None = None
@@ -95,13 +94,6 @@ class Emitter:
     def dtype_of(self, code: int) -> str:
         """Return Keras's name of the dtype that an attribute gives as a number."""
         return keras_dtype(ir.DataType(code))
-
-    @property
-    def outputs(self) -> int:
-        """Number of outputs of the current node that may be used; trailing absent ones are not counted."""
-        assert self.node is not None
-        used = [i + 1 for i, v in enumerate(self.node.outputs) if is_used(v)]
-        return max(used, default=1)
 
     # -- tensors ------------------------------------------------------------------------------------------------------
 
@@ -263,7 +255,7 @@ class Emitter:
 
     # -- graphs -------------------------------------------------------------------------------------------------------
 
-    def in_graph_dtype(self, value: ir.Value, made: Any) -> Value:
+    def _in_dtype(self, value: ir.Value, made: Any) -> Value:
         """Return a rule's result in the dtype of the graph, because Keras has its own promotion rules."""
         if made is None or isinstance(made, Constant):
             return made
@@ -288,25 +280,27 @@ class Emitter:
         x = keras.Input(batch_shape=shape, dtype=keras_dtype(value.dtype), name=self.names.of(name))
         self.names.know(x)
         self._first = x if self._first is None else self._first
-        self.in_graph_dtype(value, x)
+        self._in_dtype(value, x)
         return x
 
-    def apply(self, node: ir.Node, values: dict[ir.Value, Value], at: Location) -> list[Value]:
+    def apply(self, node: ir.Node, inputs: list[Value], attributes: dict[str, Any], at: Location) -> tuple[Any, ...]:
         """Run the rule of a node; its layers and operations get names from the source."""
         if node.op_type in IN_32_BITS and any(v is not None and v.dtype == ir.DataType.UINT64 for v in node.inputs):
             problem = Problem("unsigned integers of 64 bits, with which Keras computes in 32", at)
             raise Unsupported(problems=[problem])
-        inputs = self._with_a_tensor(node, [None if v is None else values[v] for v in node.inputs])
-        attributes = {a.name: _attribute(a) for a in node.attributes.values()}
-        self.node, self._count = node, 0
-        self._signature = (key_of(node), repr(attributes), tuple(id(x) for x in inputs if isinstance(x, Constant)))
+        inputs = self._with_a_tensor(node, inputs)
+        self._count = 0
+        self._signature = (key_of(node), repr(attributes), tuple(x for x in inputs if isinstance(x, Constant)))
         before = len(self.weights)
         result = onnx_op.apply(self, key_of(node), inputs, attributes, at)
         results = result if isinstance(result, tuple) else (result,)
-        made = [self.in_graph_dtype(v, r) for v, r in zip(node.outputs, results, strict=False)]
+        made = tuple(self._in_dtype(v, r) for v, r in zip(node.outputs, results, strict=False))
         module = node.metadata_props.get(MODULE_KEY, "") if len(self.weights) > before else ""
         self.names.give(made, module or node.name or node.op_type)
         return made
+
+    def subgraph(self, graph: ir.Graph, around: Known) -> Any:
+        raise Unsupported("Keras's functional models have no subgraphs")
 
     def _with_a_tensor(self, node: ir.Node, inputs: list[Value]) -> list[Value]:
         """Return the inputs of a node. If all are constant (the model outputs the result), one of them becomes a
@@ -329,9 +323,3 @@ def _with_known_dims(x: KerasTensor, dims: Sequence[int | str | None]) -> KerasT
         return x
     forgotten = any(own is None and d != -1 for own, d in zip(x.shape, known, strict=True))
     return ops.reshape(x, known) if forgotten else x
-
-
-def _attribute(attribute: ir.Attr) -> Any:
-    if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-        raise Unsupported("Keras's functional models have no subgraphs")
-    return attribute.as_tensor() if attribute.type == ir.AttributeType.TENSOR else plain_value(attribute.value)

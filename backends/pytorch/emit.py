@@ -12,7 +12,8 @@ import torch
 from convert import limits
 from convert.errors import ConvertError, Location, ResourceLimit, Unsupported
 from convert.graph import location_of
-from convert.graph.values import attribute_content, constant, last_uses, nodes_of, used_values
+from convert.graph.values import constant, nodes_of, used_values
+from convert.rules.emitter import GraphEmitter, Subgraph, check_coverage
 
 from . import ops  # noqa: F401  (fills the table)
 from .common import own_tensor
@@ -29,15 +30,15 @@ Value: TypeAlias = Any
 _ON_DATA = "PyTorch cannot capture it, because a size or a choice depends on the values of a tensor"
 
 
-class Emitter:
+class Emitter(GraphEmitter):
     """The argument `t` of rules: they call PyTorch directly, and use `t` for facts that are known during capture."""
 
     writes_code = False
     """Whether the calls of the rules are recorded as readable code."""
 
     def __init__(self, network: Network | None) -> None:
+        super().__init__()
         self.network = network
-        self.node: ir.Node | None = None
         self.branches = 0
         """Number of control-flow operators being captured around the current node."""
 
@@ -101,12 +102,6 @@ class Emitter:
             return [int(n) for n in x.array.ravel()]
         raise Unsupported(f"{what} computed at run time")
 
-    @property
-    def outputs(self) -> int:
-        """Number of outputs of the current node that may be used; trailing absent ones are not counted."""
-        assert self.node is not None
-        return max((i + 1 for i, v in enumerate(self.node.outputs) if v.name), default=0)
-
     def dtype(self, index: int = 0) -> torch.dtype:
         """Return the dtype of an output of the current node in the graph."""
         assert self.node is not None
@@ -114,53 +109,46 @@ class Emitter:
 
     # -- graphs -------------------------------------------------------------------------------------------------------
 
-    def run(self, graph: ir.Graph, known: dict[ir.Value, Value]) -> list[Value]:
-        """Emit all nodes of `graph` and return its outputs. `known` has its inputs and the outer values."""
-        for value in graph.initializers.values():
-            if value not in known and value.const_value is not None:
-                known[value] = Known(value.const_value.numpy(), value.name or "")
-        last = last_uses(graph)
-        for index, node in enumerate(graph):
-            self._node(node, known)
-            for value in last.get(index, ()):
-                known.pop(value, None)
-        return [known[v] for v in graph.outputs]
+    def weight(self, value: ir.Value) -> Known:
+        assert value.const_value is not None
+        return Known(value.const_value.numpy(), value.name or "")
 
-    def _node(self, node: ir.Node, known: dict[ir.Value, Value]) -> None:
-        if node.op_type == "Constant" and node.outputs[0] in known:
-            return
-        given = [None if v is None else known[v] for v in node.inputs]
-        operator, at = operator_of(node), location_of(node)
-        outer, self.node = self.node, node
-        result = size_arithmetic(node, given)
-        if result is None:
-            attributes = {a.name: self._attribute(a, known) for a in node.attributes.values()}
-            try:
-                result = self._applied(operator, given, attributes, at)
-            except ConvertError as error:
-                if isinstance(error.__cause__, GuardOnDataDependentSymNode):
-                    raise Unsupported(_ON_DATA).with_location(at) from error
-                raise
-        results = result if isinstance(result, tuple) else (result,)
-        for value, made in zip(node.outputs, results, strict=False):
-            known[value] = _born(value, made)
-        self.node = outer
+    def emit_node(self, node: ir.Node, known: dict[ir.Value, Value]) -> None:
+        if node.op_type != "Constant" or node.outputs[0] not in known:  # a large constant is an operand of its branch
+            super().emit_node(node, known)
 
-    def _applied(self, operator: str, given: Sequence[Value], attributes: dict[str, Any], at: Location) -> Any:
-        return onnx_op.apply(self, operator, self._inputs(operator, given), attributes, at)
+    def apply(self, node: ir.Node, inputs: list[Value], attributes: dict[str, Any], at: Location) -> Any:
+        sizes = size_arithmetic(node, inputs)
+        if sizes is not None:
+            return sizes
+        try:
+            return self.apply_rule(operator_of(node), inputs, attributes, at)
+        except ConvertError as error:
+            if isinstance(error.__cause__, GuardOnDataDependentSymNode):
+                raise Unsupported(_ON_DATA).with_location(at) from error
+            raise
 
-    def _inputs(self, operator: str, given: Sequence[Value]) -> list[Value]:
-        """Return the inputs of a rule as tensors, except those that it takes as host values."""
+    def apply_rule(self, operator: str, inputs: Sequence[Value], attributes: dict[str, Any], at: Location) -> Any:
+        """Run the rule of an operator, with tensors for the inputs that it does not take as host values."""
         entry = onnx_op.entries.get(operator)
-        if entry is None:
-            return list(given)
-        kept, names = host_inputs(entry.rule), entry.positional
-        return [x if (names[i] if i < len(names) else "*") in kept else self.tensor(x) for i, x in enumerate(given)]
+        if entry is not None:
+            kept, names = host_inputs(entry.rule), entry.positional
+            inputs = [
+                x if (names[i] if i < len(names) else "*") in kept else self.tensor(x) for i, x in enumerate(inputs)
+            ]
+        return onnx_op.apply(self, operator, inputs, attributes, at)
 
-    def _attribute(self, attribute: ir.Attr, known: dict[ir.Value, Value]) -> Any:
-        if attribute.type == ir.AttributeType.GRAPH:
-            return SubgraphFunction(self, attribute.as_graph(), known)
-        return attribute_content(attribute)
+    def in_graph(self, value: ir.Value, made: Value) -> Value:
+        """Return a rule's result in the dtype of the graph; some results are computed in a wider one."""
+        if isinstance(made, (np.ndarray, np.generic)):
+            return Known(np.asarray(made), value.name or "")
+        if isinstance(made, torch.Tensor) and isinstance(value.type, ir.TensorType) and value.dtype is not None:
+            wanted = torch_dtype(value.dtype)
+            return made if made.dtype == wanted else made.to(wanted)
+        return made
+
+    def subgraph(self, graph: ir.Graph, around: dict[ir.Value, Value]) -> SubgraphFunction:
+        return SubgraphFunction(self, graph, around)
 
 
 def _number(x: np.generic, dtype: torch.dtype) -> torch.Tensor:
@@ -175,24 +163,11 @@ SMALL = 64
 _PLAIN = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
 
 
-def _born(value: ir.Value, made: Value) -> Value:
-    """Return a rule's result in the dtype of the graph; some results are computed in a wider one."""
-    if isinstance(made, (np.ndarray, np.generic)):
-        return Known(np.asarray(made), value.name or "")
-    if isinstance(made, torch.Tensor) and isinstance(value.type, ir.TensorType) and value.dtype is not None:
-        wanted = torch_dtype(value.dtype)
-        return made if made.dtype == wanted else made.to(wanted)
-    return made
-
-
-class SubgraphFunction:
+class SubgraphFunction(Subgraph):
     """A subgraph as a function of its inputs; it is called in place, or with the outer values as operands."""
 
     def __init__(self, emitter: Emitter, graph: ir.Graph, around: Mapping[ir.Value, Value]) -> None:
-        self.emitter = emitter
-        self.graph = graph
-        # Copy now: the outer values may be dropped once the node is emitted.
-        self.around = dict(around)
+        super().__init__(emitter, graph, around)
         own = {*graph.inputs, *graph.initializers.values(), *(v for n in nodes_of(graph) for v in n.outputs)}
         used = [v for n in nodes_of(graph) for v in used_values(n)]
         outer = [v for v in dict.fromkeys([*used, *graph.outputs]) if v not in own and v in self.around]
@@ -204,10 +179,6 @@ class SubgraphFunction:
             known = self.around.get(value, None if content is None else Known(content.numpy(), value.name or ""))
             if _is_operand(known):
                 self.operands[value] = emitter.tensor(known)
-
-    def __call__(self, *inputs: Value) -> list[Value]:
-        known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
-        return self.emitter.run(self.graph, known)
 
     def with_operands(self, inputs: Sequence[Value], operands: Sequence[torch.Tensor]) -> list[Any]:
         """Return the outputs as new tensors, for control-flow operators, which see all tensors as operands.
@@ -235,15 +206,8 @@ def _is_operand(x: Value) -> bool:
 
 
 def check(model: ir.Model) -> None:
-    """Raise one `Unsupported` that lists every operator without a rule and every dtype that PyTorch lacks."""
-    onnx_op.check_nodes((node, location_of(node)) for node in nodes_of(model.graph))
-    for value in (*model.graph.inputs, *model.graph.outputs):
-        at = Location("input or output", value.name or "")
-        if isinstance(value.type, ir.TensorType):
-            try:
-                torch_dtype(value.dtype)
-            except Unsupported as error:
-                raise error.with_location(at) from error
+    """Raise one `Unsupported` that lists every operator without a rule, or for a dtype that PyTorch lacks."""
+    check_coverage(model, onnx_op, torch_dtype)
 
 
 def named_tensors(name: str, value: Value) -> list[tuple[str, Value]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from convert.errors import Location, Unsupported
 from convert.graph import location_of
-from convert.graph.values import attribute_content, last_uses, nodes_of
+from convert.rules.emitter import GraphEmitter, check_coverage
 
 from .constants import Constant, Store, permute, scope_name, tf_dtype
 from .rules import onnx_op, operator_of, standard_operator
@@ -65,14 +65,12 @@ def fusion_barrier(x: Value) -> tf.Tensor:
     return y
 
 
-class Emitter:
+class Emitter(GraphEmitter):
     """The argument `t` of rules: they call TensorFlow directly, and use `t` for facts that are known during tracing."""
 
     def __init__(self, store: Store) -> None:
+        super().__init__()
         self.store = store
-        self.outputs = 1
-        """Number of outputs of the current node that may be used; trailing absent ones are not counted."""
-        self.node: ir.Node | None = None
 
     # -- what is known --------------------------------------------------------------------------------------------
 
@@ -146,31 +144,18 @@ class Emitter:
 
     # -- graphs ---------------------------------------------------------------------------------------------------
 
-    def run(self, graph: ir.Graph, known: dict[ir.Value, Value]) -> list[Value]:
-        """Emit all nodes of `graph` and return its outputs. `known` has its inputs and the outer values."""
-        for value in graph.initializers.values():
-            if value not in known:
-                known[value] = self.store.weight(value)
-        last = last_uses(graph)
-        for index, node in enumerate(graph):
-            self._node(node, known)
-            for value in last.get(index, ()):
-                known.pop(value, None)
-        return [known[v] for v in graph.outputs]
+    def weight(self, value: ir.Value) -> Value:
+        return self.store.weight(value)
 
-    def _node(self, node: ir.Node, known: dict[ir.Value, Value]) -> None:
-        inputs = [None if v is None else known[v] for v in node.inputs]
-        attributes = {a.name: self._attribute(a, known) for a in node.attributes.values()}
-        outer = self.node, self.outputs
-        self.node, self.outputs = node, output_count(node)
+    def location(self, node: ir.Node) -> Location:
+        at = location_of(node)
+        return replace(at, operator=standard_operator(at.operator))
+
+    def apply(self, node: ir.Node, inputs: list[Value], attributes: dict[str, Any], at: Location) -> Any:
         with tf.name_scope(scope_name(node.name or node.op_type)):
-            result = onnx_op.apply(self, operator_of(node), inputs, attributes, _standard_location(node))
-        self.node, self.outputs = outer
-        results = result if isinstance(result, tuple) else (result,)
-        for value, made in zip(node.outputs, results, strict=False):
-            known[value] = self._born(value, made)
+            return onnx_op.apply(self, operator_of(node), inputs, attributes, at)
 
-    def _born(self, value: ir.Value, made: Value) -> Value:
+    def in_graph(self, value: ir.Value, made: Value) -> Value:
         if isinstance(made, (np.ndarray, np.generic)):
             return self.store.known(np.asarray(made), value.name or "const")
         if isinstance(made, tf.Variable):
@@ -181,30 +166,6 @@ class Emitter:
                 made.set_shape(shape)
         return made
 
-    def _attribute(self, attribute: ir.Attr, known: dict[ir.Value, Value]) -> Any:
-        if attribute.type == ir.AttributeType.GRAPH:
-            return SubgraphFunction(self, attribute.as_graph(), known)
-        return attribute_content(attribute)
-
-
-class SubgraphFunction:
-    """A subgraph as a function of its inputs, for `tf.cond` and `tf.while_loop`."""
-
-    def __init__(self, emitter: Emitter, graph: ir.Graph, around: Mapping[ir.Value, Value]) -> None:
-        self.emitter = emitter
-        self.graph = graph
-        # Copy now: the outer values may be dropped once the node is emitted.
-        self.around = dict(around)
-
-    def __call__(self, *inputs: Value) -> list[Value]:
-        known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
-        return self.emitter.run(self.graph, known)
-
-
-def output_count(node: ir.Node) -> int:
-    """Return the number of outputs up to the last one with a name."""
-    return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
-
 
 def dtype_and_shape(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
     """Return dtype and shape of a value in the graph."""
@@ -212,26 +173,15 @@ def dtype_and_shape(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
     return tf_dtype(value.dtype), tf.TensorShape(shape)
 
 
-def _standard_location(node: ir.Node) -> Location:
-    """Return the location of a node, with the name of ONNX's operator whichever rule is used."""
-    at = location_of(node)
-    return replace(at, operator=standard_operator(at.operator))
-
-
 def check(model: ir.Model) -> None:
-    """Raise one `Unsupported` that lists every operator without a rule and every dtype that TensorFlow lacks."""
-    onnx_op.check_nodes((node, location_of(node)) for node in nodes_of(model.graph))
-    for value in (*model.graph.inputs, *model.graph.outputs):
-        if isinstance(value.type, ir.SequenceType) and value.is_graph_input():
+    """Raise one `Unsupported` that lists every operator without a rule, or for a dtype that TensorFlow lacks."""
+    check_coverage(model, onnx_op, tf_dtype)
+    for value in model.graph.inputs:
+        if isinstance(value.type, ir.SequenceType):
             raise Unsupported(
                 f"the input {value.name!r} is a sequence, and TensorFlow needs its length",
                 hint=f"name its elements: --input {value.name}_0 --input {value.name}_1 …",
             )
-        if isinstance(value.type, ir.TensorType):
-            try:
-                tf_dtype(value.dtype)
-            except Unsupported as error:
-                raise error.with_location(Location("input or output", value.name or "")) from error
 
 
 def tensor_inputs(model: ir.Model) -> list[ir.Value]:

@@ -31,10 +31,7 @@ def if_(t: Any, cond: Any, *, then_branch: Any, else_branch: Any) -> Any:
         kinds = [t.dtype(i) for i in range(t.outputs)]
         return lambda: [_tensor(t, y).to(kind) for y, kind in zip(branch(), kinds, strict=False)]
 
-    kept = t.node
-    found = t.recorder.branch(_scalar(t.tensor(cond)), tensors(then_branch), tensors(else_branch))
-    t.node = kept
-    return tuple(found)
+    return tuple(t.recorder.branch(_scalar(t.tensor(cond)), tensors(then_branch), tensors(else_branch)))
 
 
 def _tensor(t: Any, y: Any) -> Any:

@@ -82,9 +82,9 @@ class CodeEmitter(Emitter):
             self.recorder.hold(self.weights[place])
         return self.weights[place].fake
 
-    def _node(self, node: ir.Node, known: dict[ir.Value, Any]) -> None:
+    def emit_node(self, node: ir.Node, known: dict[ir.Value, Any]) -> None:
         outer, self.recorder.path = self.recorder.path, module_path(node)
-        super()._node(node, known)
+        super().emit_node(node, known)
         for value in node.outputs:
             made = known.get(value)
             if isinstance(made, torch.Tensor):
@@ -95,10 +95,10 @@ class CodeEmitter(Emitter):
                 named.name = named.name or str(name or "") or node.op_type
         self.recorder.path = outer
 
-    def _applied(self, operator: str, given: Any, attributes: Any, at: Any) -> Any:
+    def apply_rule(self, operator: str, inputs: Any, attributes: Any, at: Any) -> Any:
         if operator in code_op.entries:
-            return code_op.apply(self, operator, given, attributes, at)
-        return super()._applied(operator, given, attributes, at)
+            return code_op.apply(self, operator, inputs, attributes, at)
+        return super().apply_rule(operator, inputs, attributes, at)
 
 
 def record(

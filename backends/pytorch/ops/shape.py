@@ -160,7 +160,7 @@ def split(t, x, split=None, *, axis, num_outputs):
     length = x.shape[axis]
     if split is not None:
         return tuple(torch.split(x, t.ints(split), axis))
-    count = num_outputs or t.outputs
+    count = num_outputs or len(t.node.outputs)
     each = -(-length // count)
     sizes = [each] * (count - 1)
     return tuple(torch.split(x, [*sizes, length - each * (count - 1)], axis))

@@ -15,9 +15,10 @@ from tensorflow.python.framework.func_graph import FuncGraph
 
 from convert.errors import Unsupported
 from convert.graph.values import constant, known_dims
+from convert.rules.emitter import Subgraph
 
 from ..constants import permute
-from ..emit import Dim, Emitter, SubgraphFunction, Value, dtype_and_shape
+from ..emit import Dim, Emitter, Value, dtype_and_shape
 from ..rules import CALIBRATED, LITE, onnx_op
 from ..sequence_values import OptionalTensor, flat_tensors, is_nested, join_values, rebuild_value, to_tensor_list
 from .shape import pack_dims
@@ -43,14 +44,14 @@ def if_(t, condition, *, then_branch, else_branch):
     return tuple(results)
 
 
-def _nested_if(condition: tf.Tensor, then_branch: SubgraphFunction, else_branch: SubgraphFunction) -> tuple[Value, ...]:
+def _nested_if(condition: tf.Tensor, then_branch: Subgraph, else_branch: Subgraph) -> tuple[Value, ...]:
     """Emit an If with sequences or optionals. The branches are traced once before, to find the form of their
     results.
     """
     with FuncGraph("trial").as_default():
         forms = [join_values(a, b) for a, b in zip(then_branch(), else_branch(), strict=True)]
 
-    def run(branch: SubgraphFunction) -> Callable[[], list[tf.Tensor]]:
+    def run(branch: Subgraph) -> Callable[[], list[tf.Tensor]]:
         return lambda: [x for y, form in zip(branch(), forms, strict=True) for x in flat_tensors(y, form)]
 
     flat: Sequence[tf.Tensor] = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch))
@@ -87,9 +88,7 @@ def in_list(value: ir.Value, steps: Dim | None) -> Collection:
     )
 
 
-def in_rows(
-    t: Emitter, body: SubgraphFunction, value: ir.Value, place: int, axis: int, steps: Dim | None
-) -> Collection:
+def in_rows(t: Emitter, body: Subgraph, value: ir.Value, place: int, axis: int, steps: Dim | None) -> Collection:
     """Collect in one tensor, for TensorFlow Lite, which has no lists: rows are replaced, or appended.
 
     If a dim is not known before the loop, collects in a list, which is refused later. place: the index of the node's
@@ -130,7 +129,7 @@ def in_rows(
     )
 
 
-def _size_of(t: Emitter, body: SubgraphFunction, dim: int | str | None) -> Dim | None:
+def _size_of(t: Emitter, body: Subgraph, dim: int | str | None) -> Dim | None:
     """Return the size of a named dim before the loop, read from any outer value used in the loop's body; None if no
     value has it.
     """
@@ -143,7 +142,7 @@ def _size_of(t: Emitter, body: SubgraphFunction, dim: int | str | None) -> Dim |
     return None
 
 
-def goes_on(t: Emitter, cond: Value, body: SubgraphFunction) -> bool:
+def goes_on(t: Emitter, cond: Value, body: Subgraph) -> bool:
     """Return whether only the trip count ends a Loop."""
     first, last = None if cond is None else t.static(cond), body.graph.outputs[0]
     if cond is not None and (first is None or not first.all()):
@@ -154,9 +153,7 @@ def goes_on(t: Emitter, cond: Value, body: SubgraphFunction) -> bool:
     return last is body.graph.inputs[1] or (content is not None and bool(content.numpy().all()))
 
 
-def collection(
-    t: Emitter, body: SubgraphFunction, value: ir.Value, place: int, axis: int, steps: Dim | None
-) -> Collection:
+def collection(t: Emitter, body: Subgraph, value: ir.Value, place: int, axis: int, steps: Dim | None) -> Collection:
     """Return how loops of this target collect; arguments as for `in_rows`."""
     assert t.node is not None
     return in_rows(t, body, value, place, axis, steps) if t.node.domain == LITE else in_list(value, steps)
@@ -194,9 +191,7 @@ def loop(t, M, cond, *carried, body):
     return (*values, *(k.end(a) for k, a in zip(kept, rows, strict=True)))
 
 
-def _nested_loop(
-    t: Emitter, M: Value, cond: Value, carried: Sequence[Value], body: SubgraphFunction
-) -> tuple[Value, ...]:
+def _nested_loop(t: Emitter, M: Value, cond: Value, carried: Sequence[Value], body: Subgraph) -> tuple[Value, ...]:
     """Emit a Loop that carries sequences: unrolled if the trip count is known, else with tensor lists."""
     known, going = t.ints(M), np.array(True) if cond is None else t.static(cond)
     if known is None or going is None:
@@ -217,7 +212,7 @@ def _nested_loop(
     return (*values, *(tf.stack([tf.convert_to_tensor(x) for x in column]) for column in zip(*rows, strict=True)))
 
 
-def _tensor_list_loop(M: Value, cond: Value, carried: Sequence[Value], body: SubgraphFunction) -> tuple[Value, ...]:
+def _tensor_list_loop(M: Value, cond: Value, carried: Sequence[Value], body: Subgraph) -> tuple[Value, ...]:
     count = len(carried)
     if len(body.graph.outputs) > 1 + count or any(isinstance(x, OptionalTensor) for x in carried):
         raise Unsupported("a Loop of unknown length that carries an optional, or a sequence beside collected outputs")
@@ -320,7 +315,7 @@ def _is_calibrated(t: Emitter, inputs: Sequence[tf.Tensor], steps: Dim) -> bool:
 
 
 def _unrolled_scan(
-    t: Emitter, body: SubgraphFunction, values: list[tf.Tensor], scanned: Sequence[tf.Tensor]
+    t: Emitter, body: Subgraph, values: list[tf.Tensor], scanned: Sequence[tf.Tensor]
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Return the last values and the stacked rows of a Scan with a known number of steps."""
     count, rows = len(values), []
