@@ -17,7 +17,7 @@ from convert.batch.show import LineView
 from convert.batch.storage import Url
 from convert.batch.task_key import compute_key, look_at, versions
 from convert.batch.worker import OUTCOMES, SUCCESSES, TaskResult
-from convert.errors import ConvertError
+from convert.errors import BrokenPackage, ConvertError
 from convert.files.scratch import sweep_scratch
 from convert.processes import machine
 
@@ -105,7 +105,7 @@ def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) ->
 
     A record of an earlier version without a description of its output is not valid. The outcomes `lost` and `limit` are
     not lasting, because machines and disks may be better now; neither are timeouts and lack of memory if the limits are
-    wider now.
+    wider now, and errors about something that is not in the key (`_may_be_mended`).
     """
     found = known.ended(key, task.output)
     if found is None:
@@ -113,9 +113,19 @@ def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) ->
     if found["outcome"] in SUCCESSES:
         holds = is_there(task.output, found.get("made"))
     else:
-        holds = not redo_failed and found["outcome"] not in ("lost", "limit") and not _has_wider_limits(task, found)
+        passing = found["outcome"] in ("lost", "limit") or _has_wider_limits(task, found) or _may_be_mended(found)
+        holds = not redo_failed and not passing
     content = {k: v for k, v in found.items() if k not in ("event", "time")}
     return {**content, **_task_identity(task), "before": True} if holds else None
+
+
+def _may_be_mended(record: Mapping[str, Any]) -> bool:
+    """Return whether the error of a record is about something that can be mended without changing the key.
+
+    Such are a package that is missing or broken, and what occupies the place of the output.
+    """
+    error = record.get("report", {}).get("error") or {}
+    return record["outcome"] == "usage" or error.get("code") == BrokenPackage.code
 
 
 def _has_wider_limits(task: Task, record: dict[str, Any]) -> bool:

@@ -117,6 +117,22 @@ def test_wider_limits_and_other_machines_are_another_chance(tmp_path: Path, monk
     assert outcomes(wider, out, force=True) == dict.fromkeys(first, "converted")
 
 
+def test_what_can_be_mended_outside_of_the_key_is_another_chance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks, out = tasks_in(tmp_path, "place", "package", "wrong"), tmp_path / "out"
+    endings = {
+        "place": TaskResult("usage", "out/place.onnx exists"),
+        "package": TaskResult("failed", report={"error": {"type": "BrokenPackage", "code": "broken-package"}}),
+        "wrong": TaskResult("failed", report={"error": {"type": "ConvertError", "code": "convert-error"}}),
+    }
+    monkeypatch.setattr(local_engine, "run", lambda task, stop, address: endings[task.name])
+    first = {"place": "usage", "package": "failed", "wrong": "failed"}
+    assert outcomes(tasks, out, retries=0) == first
+    Workers(monkeypatch)
+    assert outcomes(tasks, out) == {"place": "converted", "package": "converted", "wrong": "failed before"}
+
+
 def test_the_folder_may_be_named_from_elsewhere_and_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Workers(monkeypatch)
     (tmp_path / "here").mkdir()
