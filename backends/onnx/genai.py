@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from convert import limits
-from convert.errors import Problem, Unsupported, UsageError
+from convert.errors import BadInput, Problem, Unsupported, UsageError
 from convert.files.counted_json import parse_json
 from convert.graph.metadata import COMPANIONS_KEY
 from convert.graph.values import known_dims
@@ -29,12 +30,15 @@ _SEARCH: Mapping[str, Any] = {
     "temperature": 1.0, "top_k": 50, "top_p": 1.0,
 }  # fmt: skip
 
+_MEND = "correct it in config.json or generation_config.json, or leave out --runtime"
+
 
 def add_genai_config(model: ir.Model, file: str) -> None:
     """Add the configuration to the files that are written beside the model `file`.
 
-    Raises `UsageError` for a model that does not come from a Hugging Face folder, and `Unsupported` unless the model is
-    a decoder whose cache has keys and values of equal sizes.
+    Raises `UsageError` for a model that does not come from a Hugging Face folder, `Unsupported` unless the model is a
+    decoder whose cache has keys and values of equal sizes, and `BadInput` for configurations with other values than
+    tokens and numbers in their places.
     """
     companions = model.meta.get(COMPANIONS_KEY, {})
     if "config.json" not in companions:
@@ -49,36 +53,60 @@ def _read(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
     with file.open("rb") as stream:
-        found = parse_json(stream.read(limits.FOLDER_CONFIG_BYTES), str(file))
+        text = stream.read(limits.FOLDER_CONFIG_BYTES)
+    try:
+        found = parse_json(text, str(file))
+    except (ValueError, RecursionError):  # transformers goes on without such a generation_config.json
+        raise BadInput(f"{file} is no JSON", hint="correct the file, or remove it") from None
     return found if isinstance(found, dict) else {}
+
+
+def _number(key: str, value: Any) -> Any:
+    """Return `value`. Raises `BadInput` unless it is a finite number or a truth value."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise BadInput(f"{key} in the model's configuration is no number: {value!r}"[:200], hint=_MEND)
+    return value
+
+
+def _size(key: str, value: Any) -> int:
+    """Return `value`. Raises `BadInput` unless it is an integer from 0 to 2^31 - 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise BadInput(f"{key} in the model's configuration is no size or token: {value!r}"[:200], hint=_MEND)
+    return value
+
+
+def _tokens(key: str, value: Any) -> int | list[int]:
+    """Return `value`. Raises `BadInput` unless it is a token, or a list of tokens that is not empty."""
+    return [_size(key, token) for token in value] if isinstance(value, list) and value else _size(key, value)
 
 
 def _configuration(model: ir.Model, file: str, config: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
     layers, heads, size = _cache(model)
-    context = next((config[key] for key in _LENGTHS if isinstance(config.get(key), int)), None)
+    context = next((_size(key, config[key]) for key in _LENGTHS if config.get(key) is not None), None)
     if context is None:
         raise Unsupported("config.json does not say how long a text may be", hint=f"add {_LENGTHS[0]} to it")
     logits = next(v for v in model.graph.outputs if v.name == "logits")
-    found = {key: chosen.get(key, config.get(key)) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    if found["pad_token_id"] is None:  # genai pads rows that have ended
+    given = {key: chosen.get(key, config.get(key)) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    found = {key: _tokens(key, value) for key, value in given.items() if value is not None}
+    if "eos_token_id" in found:  # genai pads rows that have ended
         ends = found["eos_token_id"]
-        found["pad_token_id"] = ends[0] if isinstance(ends, list) else ends
+        found.setdefault("pad_token_id", ends[0] if isinstance(ends, list) else ends)
     kind = str(config.get("model_type"))
     names = [str(v.name) for v in model.graph.inputs]
     halves = ("key", "value")
     return {
         "model": {
-            **{key: value for key, value in found.items() if value is not None},
+            **found,
             "context_length": context,
             "decoder": {
                 "filename": file,
                 "head_size": size,
-                "hidden_size": config.get("hidden_size", config.get("n_embd", heads * size)),
+                "hidden_size": _size("hidden_size", config.get("hidden_size", config.get("n_embd", heads * size))),
                 "inputs": {
                     **{name: name for name in _INPUTS if name in names},
                     **{f"past_{half}_names": f"{_PAST}%d.{half}" for half in halves},
                 },
-                "num_attention_heads": config.get("num_attention_heads", config.get("n_head", heads)),
+                "num_attention_heads": _size("heads", config.get("num_attention_heads", config.get("n_head", heads))),
                 "num_hidden_layers": layers,
                 "num_key_value_heads": heads,
                 "outputs": {
@@ -91,7 +119,7 @@ def _configuration(model: ir.Model, file: str, config: dict[str, Any], chosen: d
             "vocab_size": (known_dims(logits) or (None,))[-1],
         },
         "search": {
-            **{key: usual if chosen.get(key) is None else chosen[key] for key, usual in _SEARCH.items()},
+            **{key: usual if chosen.get(key) is None else _number(key, chosen[key]) for key, usual in _SEARCH.items()},
             "max_length": context,
             "past_present_share_buffer": False,
         },

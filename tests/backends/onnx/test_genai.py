@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 from convert.backends import onnx as backend
 
-from convert.errors import Unsupported, UsageError
+from convert.errors import BadInput, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import COMPANIONS_KEY
 from convert.outcome.report import Report
@@ -111,3 +111,37 @@ def test_a_model_without_a_folder_is_refused(tmp_path: Path) -> None:
     options = Options(extra={"runtime": "genai"})
     with pytest.raises(UsageError, match=r"needs the config\.json"):
         backend.write(decoder(), tmp_path / "model.onnx", "onnx", options, Report("test"))
+
+
+@pytest.mark.parametrize(
+    ("config", "chosen"),
+    [
+        ({}, {"eos_token_id": []}),
+        ({}, {"eos_token_id": ["2"]}),
+        ({}, {"pad_token_id": -1}),
+        ({}, {"bos_token_id": 1 << 62}),
+        ({}, {"temperature": float("nan")}),
+        ({}, {"top_k": {"a": [1]}}),
+        ({}, {"length_penalty": "2"}),
+        ({"max_position_embeddings": True}, {}),
+        ({"max_position_embeddings": 1 << 62}, {}),
+        ({"max_position_embeddings": "99"}, {}),
+        ({"hidden_size": [24]}, {}),
+        ({"num_attention_heads": 1e400}, {}),
+    ],
+)
+def test_values_of_other_kinds_in_a_configuration_are_refused(tmp_path: Path, config: Any, chosen: Any) -> None:
+    key = next(iter(config or chosen)).removeprefix("num_attention_")
+    with pytest.raises(BadInput, match=f"{key} in the model's configuration is no"):
+        written(decoder(), tmp_path, config=CONFIG | config, chosen=chosen)
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "\x00"])
+def test_a_configuration_for_generation_that_is_no_json_is_refused(tmp_path: Path, text: str) -> None:
+    files = {"config.json": json.dumps(CONFIG), "generation_config.json": text}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    model = decoder()
+    model.meta[COMPANIONS_KEY] = {name: tmp_path / name for name in files}
+    with pytest.raises(BadInput, match=r"generation_config.json is no JSON"):
+        backend.write(model, tmp_path / "m.onnx", "onnx", Options(extra={"runtime": "genai"}), Report("test"))
