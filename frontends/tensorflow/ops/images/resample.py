@@ -19,6 +19,8 @@ from ...rules import tf_op
 from .resample_computed import area_weights, cubic_weights, kernel_weights
 
 _STEPS = 1024
+_SIDE, _WEIGHTS = 1 << 16, 1 << 24
+"""The largest side of a picture, and the largest matrix of weights, that are computed while the file is read."""
 F32 = np.float32
 
 
@@ -87,12 +89,14 @@ def _apply_weights(
     """Return rows · x · columnsᵀ for every channel of NHWC.
 
     `weights` returns [wanted, given] for known sizes, `computed` for int64 scalars, for rows (0) and columns (1).
+    Weights of very large pictures are computed when the model runs.
     """
     x = to_channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
-    given = g.shape(x)[2:]
-    if weights is not None and shape_values.is_known(size) and all(isinstance(d, int) for d in given):
-        wanted = shape_values.ints(size, "size")
-        rows, columns = (weights(int(d or 0), w) for d, w in zip(given, wanted, strict=True))
+    given = [d if isinstance(d, int) else None for d in g.shape(x)[2:]]
+    wanted = shape_values.ints(size, "size") if shape_values.is_known(size) else [None, None]
+    pairs = [(d, w) for d, w in zip(given, wanted, strict=True) if d is not None and w is not None]
+    if weights is not None and len(pairs) == 2 and all(_has_few_weights(*pair) for pair in pairs):
+        rows, columns = (weights(*pair) for pair in pairs)
         y = g.MatMul(g.MatMul(rows.astype(F32), x), np.ascontiguousarray(columns.astype(F32).T))
         return to_data_format(g, y, "NHWC")
     content = shape_values.content(size)
@@ -102,6 +106,11 @@ def _apply_weights(
     down, across = (computed(own, wanted, i) for i, (own, wanted) in enumerate(zip(here, sizes, strict=True)))
     y = g.MatMul(g.MatMul(down, x), g.Transpose(across, perm=[1, 0]))
     return to_data_format(g, g.facts(y, ir.DataType.FLOAT, [*g.shape(x)[:2], *known]), "NHWC")
+
+
+def _has_few_weights(given: int, wanted: int) -> bool:
+    """Return whether the weights of a side may be computed one by one while the file is read."""
+    return max(given, wanted) <= _SIDE and given * wanted <= _WEIGHTS
 
 
 def _scale(given: int, wanted: int, align_corners: bool) -> np.float32:
@@ -138,7 +147,8 @@ def _area_weights(given: int, wanted: int, scale: np.float32) -> np.ndarray:
     for i in range(wanted):
         low, high = F32(i) * scale, F32(i + 1) * scale
         for k in range(int(np.floor(low)), int(np.ceil(high))):
-            part = min(k + 1, float(high)) - max(k, float(low))
+            within = k < low and k + 1 > high  # TensorFlow does not subtract here, where the difference is inexact
+            part = float(scale) if within else min(k + 1, float(high)) - max(k, float(low))
             made[i, min(max(k, 0), given - 1)] += part / float(scale)
     return made
 

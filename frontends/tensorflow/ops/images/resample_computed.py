@@ -59,6 +59,8 @@ def area_weights(g: Graph, given: ir.Value, wanted: ir.Value, align_corners: boo
     low, high = g.Mul(i, scale), g.Mul(g.Add(i, _F32(1)), scale)
     k, size = _places(g, given), _float(g, given)
     parts = g.Max(g.Sub(g.Min(g.Add(k, _F32(1)), high), g.Max(k, low)), _F32(0))
+    # TensorFlow does not subtract within one pixel, where the difference is inexact.
+    parts = g.Where(g.And(g.Less(k, low), g.Greater(g.Add(k, _F32(1)), high)), scale, parts)
     behind = g.Max(g.Sub(high, g.Max(size, low)), _F32(0))
     is_last = g.Equal(g.Range(0, given, 1), g.Sub(given, np.int64(1)))
     return g.Div(g.Add(parts, g.Where(is_last, behind, _F32(0))), scale)

@@ -45,6 +45,8 @@ ROWS = [
         for kernel in ("lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic")
     ),
     case("ScaleAndTranslate", PICTURE, [3, 5], [0.6, 0.7], [0.2, -0.4], kernel_type="triangle", antialias=False),
+    case("ResizeBicubic", f32(1, 3, 2, 1), [66_000, 1], half_pixel_centers=True).named("cubic, 66,000 rows"),
+    case("ResizeArea", f32(1, 3, 2, 1), [2, 66_000]).named("area, 66,000 columns"),
 ]
 
 
