@@ -55,6 +55,8 @@ class Graph:
         self._names: dict[str, int] = parent._root._names if parent else {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes, bytes], ir.Value] = {}
         self._functions: dict[ir.OperatorIdentifier, ir.Function] = {}
+        self._nodes_here = 0
+        """Nodes that were created for the current location, in all subgraphs; counted by the outermost graph."""
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -132,9 +134,11 @@ class Graph:
 
         Numbers and arrays among `inputs` become constants (Python numbers take the dtype that the operator's schema
         asks for). Attributes that are None are left out. A `Graph` as an attribute is a subgraph. Raises
-        `ResourceLimit` if `outputs` exceeds `limits.NODE_OUTPUTS`.
+        `ResourceLimit` if `outputs` exceeds `limits.NODE_OUTPUTS`, or if this is one node more than
+        `limits.OPERATOR_NODES` at the current location.
         """
         check_output_count(outputs, self.location)
+        self._count_node()
         if operator.startswith(("Reduce", "Squeeze")) and len(inputs) > 1 and _is_trap(inputs[0], inputs[1]):
             raise ValueError(f"{operator} with no axes takes all of them: see convert.graph.reductions")
         schema = _schema(operator, domain, self.opset)
@@ -159,12 +163,14 @@ class Graph:
 
     @contextmanager
     def at(self, location: Location) -> Iterator[None]:
-        """Context manager: nodes created inside the block record `location` as their origin."""
-        before, self.location = self.location, location
+        """Context manager: nodes created inside the block record `location` as their origin, and are counted anew."""
+        root = self._root
+        before, count = self.location, root._nodes_here
+        self.location, root._nodes_here = location, 0
         try:
             yield
         finally:
-            self.location = before
+            self.location, root._nodes_here = before, count
 
     def body(self, name: str = "body") -> Graph:
         """Return a new subgraph for If, Loop or Scan.
@@ -234,6 +240,19 @@ class Graph:
     def model(self, producer: str = "convert") -> ir.Model:
         """Return the finished model. Do not use the builder afterwards."""
         return ir.Model(self.graph, ir_version=10, producer_name=producer, functions=list(self._functions.values()))
+
+    def _count_node(self) -> None:
+        """Raise `ResourceLimit` if the operator at this location became too many nodes.
+
+        A rule may create nodes for each element of a window or each step of a loop, and a number in a file can ask for
+        any number of them.
+        """
+        if not self.location.operator:
+            return  # nodes that no operator of the source asked for
+        self._root._nodes_here += 1
+        if self._root._nodes_here > limits.OPERATOR_NODES:
+            text = f"{self.location}: one operator becomes more than {limits.OPERATOR_NODES:,} nodes"
+            raise ResourceLimit(text, hint="a program can set convert.limits.OPERATOR_NODES")
 
     def _operands(self, schema: onnx.defs.OpSchema | None, inputs: Sequence[Operand]) -> list[ir.Value | None]:
         formals = _type_variables(schema, len(inputs))

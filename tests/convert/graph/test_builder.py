@@ -8,7 +8,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from convert.errors import Location
+from convert import limits
+from convert.errors import Location, ResourceLimit
 from convert.graph import Graph, location_of
 
 F = ir.DataType.FLOAT
@@ -106,3 +107,23 @@ def test_operands_that_onnx_refuses_raise() -> None:
     g = Graph()
     with pytest.raises(ValueError, match="does not accept"):
         g.MatMul(g.input("a", F, [2, 3]), g.input("b", F, [4, 5]))
+
+
+def test_one_operator_becomes_a_limited_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OPERATOR_NODES", 10)
+    g = Graph()
+    x = g.input("x", F, [2])
+    for _ in range(3):  # each operator counts alone, and so do nodes that no operator asked for
+        with g.at(Location("Dilation2D", "d")):
+            for _ in range(10):
+                g.Neg(x)
+            with g.at(Location("Add", "inner")):
+                g.Neg(x)
+        for _ in range(20):
+            g.Neg(x)
+    with g.at(Location("Dilation2D", "d")):
+        body = g.body()
+        for _ in range(10):
+            body.Neg(x)
+        with pytest.raises(ResourceLimit, match="Dilation2D, node 'd': one operator becomes more than 10 nodes"):
+            body.Neg(x)

@@ -73,6 +73,58 @@ def operators(tf: Any, marker: str, port: int) -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
 
 
+def counting_operators(tf: Any) -> dict[str, Callable[[], Any]]:
+    """Return operators with a number that counts loops, or the elements of a table, while they are read."""
+    raw, most = tf.raw_ops, 1 << 28
+
+    def x(dtype: Any, *dims: int | None) -> Any:
+        return tf.compat.v1.placeholder(dtype, dims, name="x")
+
+    def picture() -> Any:
+        return x(tf.float32, None, 8, 8, 1)
+
+    one = {"strides": [1, 1, 1, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}
+    return {
+        "AsString": lambda: raw.AsString(input=x(tf.int32, None), width=most, fill="0"),
+        "StringNGrams": lambda: raw.StringNGrams(
+            data=x(tf.string, None), data_splits=tf.constant([0, 3], tf.int64), separator=" ", ngram_widths=[most],
+            left_pad="", right_pad="", pad_width=0, preserve_short_sequences=False)[0],
+        "DynamicPartition": lambda: raw.DynamicPartition(
+            data=x(tf.float32, None), partitions=tf.constant([0]), num_partitions=30_000)[0],
+        "Dilation2D": lambda: raw.Dilation2D(
+            input=x(tf.float32, None, 2000, 2000, 1),
+            filter=tf.compat.v1.placeholder(tf.float32, [1500, 1500, 1], name="f"), **one | {"padding": "VALID"}),
+        "ExtractImagePatches": lambda: raw.ExtractImagePatches(images=picture(), ksizes=[1, most, 1, 1], **one),
+        "ResizeBicubic": lambda: raw.ResizeBicubic(images=picture(), size=tf.constant([most, 2])),
+        "ResizeArea": lambda: raw.ResizeArea(images=picture(), size=tf.constant([most >> 4, 2])),
+        "ScaleAndTranslate": lambda: raw.ScaleAndTranslate(
+            images=picture(), size=tf.constant([most >> 4, 2]), scale=[1.0, 1.0], translation=[0.0, 0.0]),
+        "CropAndResize": lambda: raw.CropAndResize(
+            image=picture(), boxes=tf.constant([[0.0, 0.0, 1.0, 1.0]]), box_ind=tf.constant([0]),
+            crop_size=tf.constant([most, 2])),
+        "HistogramFixedWidth": lambda: raw.HistogramFixedWidth(
+            values=x(tf.float32, None), value_range=tf.constant([0.0, 1.0]), nbins=tf.constant(most)),
+        "Bincount": lambda: raw.Bincount(arr=x(tf.int32, None), size=tf.constant(most), weights=tf.constant([1.0])),
+        "RFFT": lambda: raw.RFFT(input=x(tf.float32, None, 8), fft_length=tf.constant([most])),
+        "LRN": lambda: raw.LRN(input=picture(), depth_radius=most),
+        "MaxPoolWithArgmax": lambda: raw.MaxPoolWithArgmax(
+            input=x(tf.float32, None, None, None, 1), ksize=[1, 1 << 14, 1 << 14, 1], strides=[1, 1, 1, 1],
+            padding="SAME")[1],
+        "Unpack": lambda: raw.Unpack(value=x(tf.float32, 30_000, 3), num=30_000)[0],
+        "ReduceJoin": lambda: raw.ReduceJoin(inputs=x(tf.string, 30_000), reduction_indices=tf.constant([0])),
+    }  # fmt: skip
+
+
+def write_counts(folder: Path) -> None:
+    """Write a frozen graph for each of `counting_operators`."""
+    import tensorflow as tf
+
+    for name, make in counting_operators(tf).items():
+        with tf.compat.v1.Graph().as_default() as graph:
+            tf.identity(make(), name="out")
+        (folder / f"counts_{name}.pb").write_bytes(graph.as_graph_def().SerializeToString())
+
+
 def write_models(folder: Path, marker: str, port: int) -> None:
     """Write for each operator a SavedModel that computes with it, another that loads with it, and a frozen graph."""
     import tensorflow as tf
@@ -312,4 +364,5 @@ def tensorflow_files(folder: Path, canary: Canary) -> Iterator[Case]:
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     _plain(place)
+    write_counts(place)
     write_models(place, sys.argv[2], int(sys.argv[3]))

@@ -18,10 +18,13 @@ _NARROW = frozenset(["FLOAT", "FLOAT16", "BFLOAT16"])
 _MOST_DECIMALS = 12
 """Decimals of a float32 that float64 holds exactly: 24 bits and the 28 of 5¹²."""
 
+_MOST_WIDTH = 1000
+"""The table of paddings has half its square of characters."""
+
 FORMATS = tf_op.limit(
     "AsString",
-    "complex numbers, float64, scientific or shortest notation, more than 12 decimals, or real numbers filled up to a "
-    "width: integers in every form, and float32 with decimals, are written",
+    "complex numbers, float64, scientific or shortest notation, more than 12 decimals, real numbers filled up to a "
+    "width, or widths over 1,000: integers in every form, and float32 with decimals, are written",
 )
 
 
@@ -36,7 +39,7 @@ def as_string(
         if precision > _MOST_DECIMALS or width > -1 or fill:
             raise Unsupported(FORMATS)
         return _real_number(g, input, 6 if precision == -1 else precision)
-    if name not in _WHOLE or scientific or shortest or precision > -1:
+    if name not in _WHOLE or scientific or shortest or precision > -1 or width > _MOST_WIDTH:
         raise Unsupported(FORMATS)
     if width == -1 and fill not in ("+", " "):
         return g.Cast(input, to=ir.DataType.STRING)

@@ -31,6 +31,7 @@ ROWS = [
     case("AsString", np.float16([[0.1, -2.5, 65504, 6e-8], [1, -0.0, 0.33, 1e3]]), precision=4).named("halves"),
     case("AsString", REAL, precision=13).named("more decimals").xfail("more than 12 decimals"),
     case("AsString", REAL, width=9).named("real numbers filled up").xfail("filled up to a width"),
+    case("AsString", WHOLE, width=1001).named("a width of 1,001").xfail("widths over 1,000"),
     case("AsString", REAL.astype(np.float64)).named("float64").xfail("float64"),
     case("AsString", REAL, scientific=True).named("scientific").xfail("notation"),
     case("AsString", REAL, shortest=True).named("shortest").xfail("notation"),
