@@ -48,8 +48,11 @@ VERBS = {
     "verified": "m.onnx --to onnx -o out/m.onnx --force --report out/page.html --save-inputs out/in.npz",
     "verify": "verify m.onnx n.onnx --report out/page.html --save-inputs out/in.npz",
     "batch": "batch zoo --to onnx -o out --jobs 2 --no-verify --force",
+    "inspect": "inspect m.onnx --report out/page.html",
+    "ops": "ops --to caffe2",
+    "formats": "formats -v",
+    "explain": "explain",
 }
-
 
 ONE_OUTPUT = ("convert", "frozen", "folder")
 """Verbs that write one output, atomically."""
