@@ -29,15 +29,22 @@ def test_entries_are_files_and_folders() -> None:
 
 @pytest.mark.slow
 def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No package has a circle of files, and the entries of all but one import one another in one direction.
+    """No package has a circle of files, and the entries of all but two import one another in one direction.
 
-    In `convert/` eight arrows point back. A task of a batch runs the command line itself. Constants are folded by the
-    kernels of the executor, which uses passes itself. Small types of one package are used below it: `Options` and
-    `Source` in `files/`, `graph/` and `plugin.py`, lists of dims in `graph/`, differences of runtimes in `rules/`.
+    In `convert/` 13 arrows point back. A task of a batch runs the command line itself. Constants are folded by the
+    kernels of the executor, which uses passes itself. Small modules of one package are used below it: `Options` and
+    `Source` in `files/`, `graph/` and `plugin.py`, lists of dims in `graph/`, differences of runtimes in `rules/`, how
+    errors escape text in `errors.py`, long double in `semantics/`, and how Python is started in `files/` and `rules/`.
+
+    In the reader of exported programs 6 arrows point back: a capture is watched for decisions, and a decision is
+    answered by another capture.
     """
     monkeypatch.setattr("sys.argv", ["structure.py"])
     main()
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     rows = {cells[0]: [int(c) for c in cells[1:]] for cells in lines[1:]}
     assert {"convert", "frontends/pytorch", "frontends/tensorflow", "backends/caffe2", "backends/keras"} <= set(rows)
-    assert {package: cells[3:] for package, cells in rows.items() if any(cells[3:])} == {"convert": [8, 0, 2]}
+    assert {package: cells[3:] for package, cells in rows.items() if any(cells[3:])} == {
+        "convert": [13, 0, 3],
+        "frontends/pytorch/export": [6, 0, 1],
+    }
