@@ -111,6 +111,9 @@ TENSOR_DIMS = 256
 LRN_CHANNELS = 4096
 """channels: in the window of an LRN, which are summed one by one; AlexNet has 5"""
 
+WINDOW_PLACES = 4_096
+"""elements: of a window combined one by one: by a function without an ONNX operator, or for the places of maxima"""
+
 COMPUTED_SIZES = 512
 """numbers: in a tensor computed at run time, each of which PyTorch's capture turns into a size; tensors have 64 dims"""
 
@@ -176,9 +179,6 @@ STABLEHLO_ATTRIBUTE_VALUES = 1_000_000
 
 STABLEHLO_ATTRIBUTE_DEPTH = 100
 """levels: of lists in an attribute of a StableHLO operator"""
-
-STABLEHLO_WINDOW_PLACES = 4_096
-"""elements: of a window reduced one by one, by a function without an ONNX operator"""
 
 STABLEHLO_SIZE_CHARACTERS = 10_000
 """characters: of a size expression that names a dim in a program of jax.export"""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import numpy as np
 import tensorflow as tf
 
-from convert.errors import Unsupported
+from convert import limits
+from convert.errors import ResourceLimit, Unsupported
 
 from ..emit import Dim, Emitter, Value
 from ..rules import channels_last, onnx_op
@@ -26,7 +28,15 @@ def lowest_number(dtype: tf.DType) -> float:
 def kernel_taps(
     x: tf.Tensor, window: SpatialWindows, counts: Sequence[Dim]
 ) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
-    """Yield, per kernel element, its offsets and the input elements under it, one per window; x is already padded."""
+    """Yield, per kernel element, its offsets and the input elements under it, one per window; x is already padded.
+
+    Raises `ResourceLimit` for a kernel of too many elements.
+    """
+    if math.prod(window.kernel) > limits.WINDOW_PLACES:
+        raise ResourceLimit(
+            f"indices of a MaxPool over windows of {math.prod(window.kernel):,} elements",
+            hint="a program can set convert.limits.WINDOW_PLACES",
+        )
     for offsets in itertools.product(*(range(k) for k in window.kernel)):
         spatial = []
         for offset, d, s, n in zip(offsets, window.dilations, window.strides, counts, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -161,12 +161,7 @@ def _every_place(
     results: list[ResultType],
 ) -> list[ir.Value]:
     """Return the elements at each position in the window as one tensor, combined position by position."""
-    places = list(itertools.product(*(range(size) for size in window)))
-    if len(places) > limits.STABLEHLO_WINDOW_PLACES:
-        raise ResourceLimit(
-            f"{g.location}: a window of {len(places):,} elements is joined one by one",
-            hint="a program can set convert.limits.STABLEHLO_WINDOW_PLACES",
-        )
+    places = _places(g, window)
     rank = len(window)
     joined: list[ir.Value] = []
     for place in places:
@@ -235,17 +230,22 @@ def select_and_scatter(
     return found if order == sorted(order) else g.Transpose(found, perm=list(inverse_permutation(order)))
 
 
+def _places(g: Graph, window: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the positions in a window. Raises `ResourceLimit` if they are too many to be combined one by one."""
+    if math.prod(window) > limits.WINDOW_PLACES:
+        raise ResourceLimit(
+            f"{g.location}: a window of {math.prod(window):,} elements is combined one by one",
+            hint="a program can set convert.limits.WINDOW_PLACES",
+        )
+    return list(itertools.product(*map(range, window)))
+
+
 def _preferred(
     g: Graph, x: ir.Value, axes: list[int], lengths: list[int], counts: list[int], window: list[int],
     strides: list[int], pads: list[tuple[int, int]], select: Region,
 ) -> ir.Value:  # fmt: skip
     """Return for each window the flat index over `axes` of the chosen element; the size of `axes` if there is none."""
-    places = list(itertools.product(*(range(window[a]) for a in axes)))
-    if len(places) > limits.STABLEHLO_WINDOW_PLACES:
-        raise ResourceLimit(
-            f"{g.location}: a window of {len(places):,} elements is compared one by one",
-            hint="a program can set convert.limits.STABLEHLO_WINDOW_PLACES",
-        )
+    places = _places(g, [window[a] for a in axes])
     rank = len(window)
     shape = [counts[axes.index(a)] if a in axes else 1 for a in range(rank)]
     value = number = None

@@ -129,6 +129,21 @@ def test_a_window_over_many_channels(tmp_path: Path, monkeypatch: pytest.MonkeyP
         convert.convert(path, "onnx", tmp_path / "out.onnx", verify=False)
 
 
+@pytest.mark.not_core
+def test_indices_of_maxima_in_wide_windows(tmp_path: Path) -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[30_000, 30_000])
+    ends = [helper.make_tensor_value_info("x", 1, ["n", 1, "h", "w"])]
+    outputs = [helper.make_tensor_value_info("y", 1, None), helper.make_tensor_value_info("i", 7, None)]
+    onnx.save(
+        helper.make_model(
+            helper.make_graph([node], "g", ends, outputs), opset_imports=[helper.make_opsetid("", 20)], ir_version=10
+        ),
+        tmp_path / "m.onnx",
+    )
+    with pytest.raises(ResourceLimit, match="windows of 900,000,000 elements"):
+        convert.convert(tmp_path / "m.onnx", "tf-frozen", tmp_path / "m.pb", verify=False)
+
+
 def test_every_count_of_the_standard_is_known() -> None:
     """Every attribute that is an element type or a count has a range."""
     known = {*attribute_ranges._ELEMENT_TYPES, *attribute_ranges._COUNTS}

@@ -109,6 +109,21 @@ def test_functions_that_call_themselves(tmp_path: Path) -> None:
         frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
 
 
+def test_windows_that_are_combined_one_by_one(tmp_path: Path) -> None:
+    """The window has 2^48 places, which are counted before they are listed."""
+    one, whole = "tensor<f32>", "tensor<4x8xf32>"
+    path = tmp_path / "window.mlir"
+    path.write_text(
+        f"func.func @main(%x: {whole}) -> {whole} {{ %z = stablehlo.constant dense<0.0> : {one}\n"
+        f'%r = "stablehlo.reduce_window"(%x, %z) ({{\n^bb0(%a: {one}, %b: {one}):\n'
+        f"%s = stablehlo.atan2 %a, %b : {one}\nstablehlo.return %s : {one}\n"
+        "}) {window_dimensions = array<i64: 16777216, 16777216>, padding = dense<[[16777215, 0], [16777215, 0]]> "
+        f": tensor<2x2xi64>}} : ({whole}, {one}) -> {whole}\nreturn %r : {whole} }}"
+    )
+    with pytest.raises(ResourceLimit, match="a window of 281,474,976,710,656 elements"):
+        frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
+
+
 def doubled(first: str, line: str) -> str:
     """Return aliases that each name the one before twice, sixty times."""
     return "\n".join([first, *(line.replace("NEW", str(n + 1)).replace("OLD", str(n)) for n in range(60))])

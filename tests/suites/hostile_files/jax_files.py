@@ -50,12 +50,12 @@ def _loop(end: int, step: int) -> str:
     )
 
 
-def _window(sizes: str, more: str = "") -> str:
-    """Return a sum over windows of these sizes."""
+def _window(sizes: str, more: str = "", operator: str = "add") -> str:
+    """Return a sum over windows of these sizes, or what another operator makes of them."""
     return _main(
         "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
         f'%r = "stablehlo.reduce_window"(%x, %z) ({{\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
-        "%s = stablehlo.add %a, %b : tensor<f32>\nstablehlo.return %s : tensor<f32>\n"
+        f"%s = stablehlo.{operator} %a, %b : tensor<f32>\nstablehlo.return %s : tensor<f32>\n"
         f"}}) {{window_dimensions = array<i64: {sizes}>{more}}} : ({T}, tensor<f32>) -> {T}"
     )
 
@@ -130,6 +130,8 @@ def _huge() -> dict[str, str]:
         "a window of 2^40": _window("1099511627776, 1"),
         "a window of 2^40 with padding": _window(
             "1099511627776, 1", ", padding = dense<[[1099511627775, 0], [0, 0]]> : tensor<2x2xi64>"),
+        "a window of 2^48 that is combined one by one": _window(
+            "16777216, 16777216", ", padding = dense<[[16777215, 0], [16777215, 0]]> : tensor<2x2xi64>", "atan2"),
         "a window of nothing": _window("0, 1"),
         "steps of nothing": _window("1, 1", ", window_strides = array<i64: 0, 1>"),
         "dilations of 2^62": _window("1, 1", f", window_dilations = array<i64: {2**62}, 1>"),
