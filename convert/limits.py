@@ -102,7 +102,7 @@ ONNX_FUNCTION_DEPTH = 100
 NODE_OUTPUTS = 32_768
 """outputs: of one operator, such as Split; each takes some kilobytes and repeatedly a fraction of a millisecond"""
 
-OPERATOR_NODES = 200_000
+OPERATOR_NODES = 100_000
 """nodes: that one operator is written as; rules create some for each element of a window or each step of a loop"""
 
 TENSOR_DIMS = 256

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +23,8 @@ ARRAYS = b"inputs saved by convert"
 """The comment of an `.npz` that this tool wrote, to tell it from the user's own arrays."""
 
 _HEAD = 4096
+_READER_SECONDS = 10.0
+"""How long a pipe may be without a reader."""
 
 
 def is_page(path: Path) -> bool:
@@ -77,11 +82,12 @@ def side_file(path: Path, is_ours: Callable[[Path], bool], option: str) -> Itera
     """Context manager: yield where to write the content of `path`, which is moved there once it is complete.
 
     Devices and pipes are written directly. Raises `UsageError` if `path` cannot or must not be written
-    (`check_side_file`), and `ResourceLimit` on a full disk.
+    (`check_side_file`), also if it is a pipe that nobody reads, and `ResourceLimit` on a full disk.
     """
     place = Path(os.path.realpath(path))  # resolved once: a link may change
     if _is_device(path):
-        yield path
+        with _open_pipe(path, option):
+            yield path
         return
     check_side_file(place, is_ours, option)
     try:
@@ -89,6 +95,35 @@ def side_file(path: Path, is_ours: Callable[[Path], bool], option: str) -> Itera
             yield temporary
     except UsageError as error:
         raise UsageError(error.message, hint=f"give {option} another path") from None
+
+
+@contextmanager
+def _open_pipe(path: Path, option: str) -> Iterator[None]:
+    """Context manager: if `path` is a pipe, keep it open for writing.
+
+    Without it, opening a pipe that nobody reads would wait forever. Raises `UsageError` for such a pipe after
+    `_READER_SECONDS`.
+    """
+    if not stat.S_ISFIFO(path.stat().st_mode):
+        yield
+        return
+    until = time.monotonic() + _READER_SECONDS
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise UsageError(f"{path} cannot be written: {error.strerror}", hint=f"give {option} a file") from None
+            if time.monotonic() > until:
+                raise UsageError(
+                    f"{path} is a pipe that nobody reads", hint=f"start its reader, or give {option} a file"
+                ) from None
+            time.sleep(0.05)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _is_device(path: Path) -> bool:

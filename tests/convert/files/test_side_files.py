@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from convert.errors import ResourceLimit, UsageError
+from convert.files import side_files
 from convert.files.side_files import GENERATOR, check_different, check_side_file, is_arrays, is_page, side_file
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.saved import save_feeds
@@ -98,6 +99,13 @@ def test_pipes_and_devices_are_written_as_they_are(tmp_path: Path) -> None:
     write(tmp_path / "pipe")
     reader.join()
     assert told == [f"<!DOCTYPE html>{GENERATOR}new"]
+
+
+def test_a_pipe_that_nobody_reads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_files, "_READER_SECONDS", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="is a pipe that nobody reads"):
+        write(tmp_path / "pipe")
 
 
 def test_a_place_that_cannot_be_written_names_the_option(tmp_path: Path) -> None:
