@@ -28,8 +28,7 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
         if value.type is None or value.name is None:
             return
         types[value.name] = type_proto(value)
-        content = value.const_value
-        if content is not None and content.nbytes <= _SMALL and content.dtype != ir.DataType.STRING:
+        if (content := value.const_value) is not None and takes_part(content):
             data[value.name] = ir.serde.serialize_tensor(content)
     if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
         return
@@ -49,6 +48,11 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
     correct_inference(node)
     if node.op_type in ("Expand", "Reshape") and not node.domain and node.outputs[0].shape is None:
         node.outputs[0].shape = shape_of_known_rank(node)
+
+
+def takes_part(content: ir.TensorProtocol) -> bool:
+    """Return whether inference reads the content of a constant, as it reads that of shapes and axes."""
+    return content.nbytes <= _SMALL and content.dtype != ir.DataType.STRING
 
 
 def correct_inference(node: ir.Node) -> bool:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError
 from convert.graph import location_of
-from convert.graph.node_inference import infer
+from convert.graph.node_inference import infer, takes_part
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import dims_of, dtype_name
 from convert.graph.values import Dim, known_dims
@@ -130,13 +130,62 @@ class _Same:
         return isinstance(other, _Same) and self.value is other.value
 
 
-def _node_defects(node: ir.Node, opsets: Mapping[str, int]) -> Iterator[str]:
-    """Yield what ONNX's checker and inference find wrong with a node, if the operator is ONNX's."""
+def _node_defects(node: ir.Node, opsets: Mapping[str, int]) -> tuple[str, ...]:
+    """Return what ONNX's checker and inference find wrong with a node, if the operator is ONNX's.
+
+    Nodes of equal content are checked once in a process: each list of passes checks the whole graph before its first
+    pass, and a model has many nodes of one kind.
+    """
     version = opsets.get("", 0)
     if node.domain or not onnx.defs.has(node.op_type, version, ""):
-        return
+        return ()
+    content = _content(node, version)
+    if content is None:
+        return tuple(_check_node(node, version))
+    defects = _outcomes.get(content)
+    if defects is None:
+        if len(_outcomes) >= _MOST:
+            _outcomes.clear()
+        defects = _outcomes[content] = tuple(_check_node(node, version))
+    return defects
+
+
+_outcomes: dict[tuple[object, ...], tuple[str, ...]] = {}
+"""The defects of nodes by their content."""
+_MOST = 20_000
+"""Largest number of nodes whose defects are remembered."""
+_PLAIN = {
+    ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.FLOAT, ir.AttributeType.FLOATS,
+    ir.AttributeType.STRING, ir.AttributeType.STRINGS,
+}  # fmt: skip
+"""Types of attributes that compare by their content, and keep no tensor alive."""
+
+
+def _content(node: ir.Node, version: int) -> tuple[object, ...] | None:
+    """Return all that the defects of a node of ONNX's depend on, or None if it has tensors or graphs as attributes."""
+    attributes = []
+    for attribute in node.attributes.values():
+        if attribute.is_ref() or attribute.type not in _PLAIN:
+            return None
+        value = attribute.value
+        attributes.append((attribute.name, attribute.type, tuple(value) if isinstance(value, list) else value))
+    inputs = [None if v is None else (v.type, known_dims(v), _inferred_from(v)) for v in node.inputs]
+    outputs = [(bool(v.name), v.type, known_dims(v)) for v in node.outputs]
+    return node.op_type, version, tuple(attributes), tuple(inputs), tuple(outputs)
+
+
+def _inferred_from(value: ir.Value) -> tuple[object, ...] | None:
+    """Return the content of a constant that inference reads, else None."""
+    content = value.const_value
+    if content is None or not takes_part(content):
+        return None
+    return content.dtype, dims_of(content), content.tobytes()
+
+
+def _check_node(node: ir.Node, version: int) -> Iterator[str]:
+    """Yield what ONNX's checker and inference find wrong with a node of an operator of ONNX's."""
     copy, context = _copy(node), onnx.checker.C.CheckerContext()
-    context.ir_version, context.opset_imports = _IR_VERSION, dict(opsets)
+    context.ir_version, context.opset_imports = _IR_VERSION, {"": version}
     try:
         onnx.checker.check_node(ir.serde.serialize_node(copy), context)
         infer(copy, onnx.defs.get_schema(node.op_type, version, ""))

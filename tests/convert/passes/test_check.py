@@ -14,6 +14,7 @@ from convert.cli import cli
 from convert.errors import ConvertError
 from convert.graph import Graph
 from convert.passes import CHECK_VARIABLE, Pass, run_passes
+from convert.passes.check import PassCheck
 from convert.request.options import Options
 
 MNIST = Path(__file__).resolve().parents[3] / "fixtures" / "mnist_cnn.onnx"
@@ -183,3 +184,18 @@ def misname_relu(model: ir.Model) -> bool:
         if each.op_type == "Relu":
             each.attributes.add(ir.AttrFloat32("alpha", 0.5))
     return True
+
+
+def test_a_node_of_equal_content_is_checked_by_its_own_declaration() -> None:
+    """The defects of one node serve another only if dtypes, shapes, attributes and small constants are equal."""
+    for axes, fits in (([1], True), ([0], False), ([1], True), ([-1], True), ([0], False)):
+        g = Graph()
+        g.output(g.ReduceSum(g.input("x", ir.DataType.FLOAT, ("batch", 3)), np.array(axes), keepdims=1), "y")
+        model = g.model()
+        check = PassCheck(model)
+        node(model, "ReduceSum").outputs[0].shape = ir.Shape([None, 1])
+        if fits:
+            check.after("declare_ones")
+            continue
+        with pytest.raises(ConvertError, match="declare_ones broke the graph"):
+            check.after("declare_ones")
