@@ -136,6 +136,7 @@ def test_an_activation_behind_a_sum_of_convolutions(
     close(predicted(tmp_path / "m.keras", x.numpy(), tmp_path), module(x).detach().numpy())
 
 
+@pytest.mark.slow
 def test_a_mish_of_logarithms_is_exact_where_it_is_next_to_nothing(tmp_path: Path) -> None:
     """oneDNN's kernel for Keras's layer has an absolute error of 1e-6."""
 

@@ -297,6 +297,7 @@ def test_converted_in_float16_the_report_says_so_and_verify_agrees(tmp_path: Pat
     assert again.verdict.status == PASS, again.verdict.reason
 
 
+@pytest.mark.slow
 def test_the_root_logger_of_a_program_stays_as_it_is(tmp_path: Path) -> None:
     """onnxruntime's quantizer for 4 bits sets the root logger up when it is imported, once in a process."""
     onnx.save(dense(), tmp_path / "dense.onnx")

@@ -48,6 +48,7 @@ def test_a_network_is_verified_and_runs_as_its_users_run_it(tmp_path: Path) -> N
     assert (found.argmax(axis=1) == wanted.argmax(axis=1)).all()
 
 
+@pytest.mark.slow
 @needs_openvino
 def test_it_is_replaced_with_force_alone_and_has_the_same_bytes(tmp_path: Path) -> None:
     place = tmp_path / "net.openvino"
@@ -59,6 +60,7 @@ def test_it_is_replaced_with_force_alone_and_has_the_same_bytes(tmp_path: Path) 
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
+@pytest.mark.slow
 @needs_openvino
 def test_other_weights_are_a_mismatch(tmp_path: Path) -> None:
     convert.convert(MNIST, "openvino", tmp_path / "net.openvino", verify=False)

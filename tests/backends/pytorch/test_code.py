@@ -32,6 +32,7 @@ from tests.backends.pytorch.test_backend import FIXTURES, model_of, perceptron
 from tests.backends.tensorflow.ops.support import STATIC, assert_same, expected, feeds_of
 from tests.backends.tensorflow.ops.support import model_of as row_model
 from tests.support.cases import Case, params
+from tests.support.marks import slow
 
 FRESH = """
 import sys
@@ -324,6 +325,7 @@ def test_a_name_is_no_code(name: str, tmp_path: Path) -> None:
     assert all(y.shape == (3, 2) for y in found.values())
 
 
+@pytest.mark.slow
 def test_code_of_others_is_executed_where_it_is_trusted_only(tmp_path: Path) -> None:
     product = helper.make_node("MatMul", ["x", "w"], ["y"])
     model = model_of([product], {"x": ["batch", 4]}, ["y"], {"w": np.ones((4, 2), np.float32)})
@@ -372,7 +374,7 @@ def test_what_safetensors_does_not_store_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("source", ["mnist_cnn.onnx", "mnist_cnn.pt2"])
+@pytest.mark.parametrize("source", slow(["mnist_cnn.onnx", "mnist_cnn.pt2"], "mnist_cnn.pt2"))
 def test_a_network_is_verified(source: str, tmp_path: Path) -> None:
     report = convert.convert(FIXTURES / source, "torch-code", tmp_path / "m.torch")
     assert report.verdict is not None

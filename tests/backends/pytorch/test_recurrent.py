@@ -57,7 +57,7 @@ def layer(operator: str, gates: int, directions: int = 1, peepholes: bool = Fals
         pytest.param(
             "LSTM", 4, False, {"lengths": True, "directions": 2, "direction": "bidirectional"}, marks=pytest.mark.slow
         ),
-        ("RNN", 1, False, {"clip": 0.5, "states": True}),
+        pytest.param("RNN", 1, False, {"clip": 0.5, "states": True}, marks=pytest.mark.slow),
     ],
 )
 def test_steps_and_batch_are_dynamic(operator: str, gates: int, whole: bool, options: dict[str, Any]) -> None:

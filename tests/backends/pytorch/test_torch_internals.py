@@ -21,6 +21,7 @@ def test_no_other_module_names_a_private_part(file: Path) -> None:
     assert private_uses(file, OWN) == []
 
 
+@pytest.mark.slow
 def test_the_compiler_is_imported_with_the_writers() -> None:
     """PyTorch for CUDA imports triton, which crashes a process that has imported TensorFlow before."""
     code = "import sys, convert.backends.pytorch.writer.code; print('torch._dynamo' in sys.modules)"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import convert
-from tests.support.marks import slow_but
+from tests.support.marks import slow, slow_but
 
 keras = pytest.importorskip("keras", reason="Keras trains the source")
 RATE, STEPS = 0.05, 8
@@ -133,7 +133,7 @@ class _Called(torch.nn.Module):
         return self.function(x, other)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", slow(FUNCTIONS, _angles, _sums_of_powers), ids=lambda f: f.__name__)
 @pytest.mark.parametrize("form", slow_but(["torch", "torch-code", "tf", "keras"], "torch"))
 def test_gradients_are_numbers_where_those_of_the_source_are(function: Any, form: str, tmp_path: Path) -> None:
     """The inputs have a row of zeros, like padding, that no output reads, and a query that attends to no key."""

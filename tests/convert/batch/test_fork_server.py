@@ -28,6 +28,7 @@ from convert.processes.process import execute
 from convert.processes.sandbox import CALLS, FILES, available_measures
 from convert.request.source import Source
 from tests.support.batch_tools import rules, tiny
+from tests.support.marks import slow
 
 
 @pytest.mark.slow
@@ -244,7 +245,7 @@ def test_no_room_starts_a_thread_when_it_is_imported() -> None:
 
 
 @pytest.mark.not_core
-@pytest.mark.parametrize("kind", ["torch-module", "onnx"])
+@pytest.mark.parametrize("kind", slow(["torch-module", "onnx"], "torch-module"))
 def test_what_libraries_write_when_they_are_imported_goes_with_the_warm_process(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,6 +243,7 @@ def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
     assert quiet.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_a_pipe_gets_neither_progress_nor_notes_on_special_values(tmp_path: Path) -> None:
     """The only line on stderr is the assumed input; `-vv` adds differences on NaN, and the progress."""

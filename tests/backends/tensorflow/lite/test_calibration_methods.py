@@ -17,6 +17,7 @@ from convert.outcome.verdict import PASS
 from convert.request.options import Options
 from tests.backends.tensorflow.lite.test_io_dtypes import MNIST, digits
 from tests.backends.tensorflow.lite.test_quantized import operators_of
+from tests.support.marks import slow
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
 
 pytest.importorskip("tensorflow")
@@ -37,7 +38,7 @@ def input_range(path: Path) -> tuple[float, float]:
     return scale * (-128 - zero), scale * (127 - zero)
 
 
-@pytest.mark.parametrize("method", ["minmax", "mse", "percentile=99", "percentile"])
+@pytest.mark.parametrize("method", slow(["minmax", "mse", "percentile=99", "percentile"], "mse", "percentile=99"))
 def test_ranges_are_those_of_the_method(tmp_path: Path, method: str) -> None:
     images = samples()
     options = Options(quantize="int8", calibrate={"image": images}, extra={"calibration_method": method})

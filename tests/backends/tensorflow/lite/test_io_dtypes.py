@@ -158,6 +158,7 @@ def test_a_classifier_of_two_classes_passes(tmp_path: Path) -> None:
     assert report.verdict.sets.startswith("3 input sets")
 
 
+@pytest.mark.slow
 def test_a_failure_in_eight_bits_names_the_layer_that_loses_most(tmp_path: Path) -> None:
     onnx.save(boxes_beside_probabilities(), tmp_path / "m.onnx")
     with pytest.raises(ParityError) as refused:

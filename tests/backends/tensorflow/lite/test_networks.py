@@ -19,6 +19,7 @@ from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify as run_verify
 from convert.request.options import Options
 from convert.request.source import Source
+from tests.support.marks import slow
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
 from tests.support.tensorflow_networks import Net
 
@@ -51,7 +52,7 @@ def recurrent(time: int | str, hidden: int = 6) -> onnx.ModelProto:
     return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=[opset], ir_version=10))
 
 
-@pytest.mark.parametrize("time", ["time", 7], ids=["any length", "seven steps"])
+@pytest.mark.parametrize("time", slow(["time", 7], "time"), ids=["any length", "seven steps"])
 def test_recurrent_layers_are_loops_of_builtins(time: int | str, tmp_path: Path) -> None:
     import onnxruntime
 
@@ -99,6 +100,7 @@ def test_recurrent_layers_in_fewer_bits_are_at_the_floor_of_their_simulation(sto
         assert 0.5 < error / floor < 2, (name, error, floor)
 
 
+@pytest.mark.slow
 def test_calibrated_loops_of_fixed_sizes_are_written_out(tmp_path: Path) -> None:
     """TensorFlow's calibrator ends the process at a loop of fixed sizes that reads a row by its counter."""
     proto, draw = recurrent(7), np.random.default_rng(1)
