@@ -15,7 +15,7 @@ from convert import limits
 from convert.errors import BadInput
 
 from ..graph.attributes import DTYPES
-from .detection_options import detection_options
+from .custom_options import custom_options
 from .layout import check_layout
 from .packed_bytes import unpack_integers, unpack_strings
 from .sparse import to_dense
@@ -188,8 +188,7 @@ class _Reader:
         if number == self.schema.BuiltinOperator.CUSTOM:
             name = _decode_text(code.CustomCode())
             raw = operator.CustomOptionsAsNumpy() if operator.CustomOptionsLength() else np.zeros(0, np.uint8)
-            options = detection_options(raw.tobytes()) if name == "TFLite_Detection_PostProcess" else {}
-            return f"custom {name}", options, {}
+            return f"custom {name}", custom_options(name, raw.tobytes()), {}
         name = self.names.get(number, f"operator {number}")
         kind = self.options.get(operator.BuiltinOptionsType(), "NONE")
         table = operator.BuiltinOptions()

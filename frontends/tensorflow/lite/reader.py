@@ -30,14 +30,16 @@ from convert.rules import Argument, Schema
 from ..common.dims import NamingGraph
 from ..common.unify_dims import name_input_dims, share_names
 from ..graph.protos import open_buffer
+from ..graph.refused import refuse_unsafe
 from ..graph.state import describe_state, output_states
 from ..program import ProgramInput, add_described_input, note_renamed
+from ..rules import tf_op
 from ..runner.names import distinct_names, tensor_names
 from . import ops  # noqa: F401  (fills the table)
 from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse_lite_model
 from .file_metadata import described_tensors
 from .quantization import INTEGERS, dequantize, quantize
-from .rules import AS_STORED, activation_behind, tflite_op
+from .rules import AS_STORED, activation_behind, apply_node, tflite_op
 from .state import (
     PASSING,
     RESOURCES,
@@ -214,7 +216,7 @@ class SubgraphWalker:
             if current not in seen:
                 seen[current] = self.model.subgraphs[current]
                 stack += [n for operator in seen[current].operators for n in self._callees(operator)]
-        tflite_op.check([(o.name, location(graph, o)) for graph in seen.values() for o in graph.operators])
+        _check_rules([(o, location(graph, o)) for graph in seen.values() for o in graph.operators])
 
     def _callees(self, operator: Operator) -> list[int]:
         found = subgraphs_of(operator)
@@ -324,6 +326,8 @@ class SubgraphWalker:
             self.disagreeing.append(f"{tensor.name!r} is {list(tensor.shape)} in the file, {value.shape} in fact")
 
     def _results(self, g: Graph, graph: Subgraph, operator: Operator, inputs: Sequence[Any]) -> list[ir.Value]:
+        if _is_flex(operator):
+            return apply_node(g, operator.options["node"], inputs)
         attributes = {k: self._option(k, v) for k, v in operator.options.items()}
         keyword = tuple(Argument(k, v) for k, v in operator.defaults.items() if k != _ACTIVATION)
         entry = tflite_op.entries[operator.name]
@@ -354,6 +358,28 @@ class SubgraphWalker:
 
     def _option(self, name: str, value: Any) -> Any:
         return SubgraphRegion(self, value) if name.endswith("subgraph_index") or name == "subgraph" else value
+
+
+def _is_flex(operator: Operator) -> bool:
+    """Return whether an operator is one of TensorFlow's (Flex) for which the user has no rule."""
+    return "node" in operator.options and operator.name not in tflite_op
+
+
+def _check_rules(operators: Sequence[tuple[Operator, Location]]) -> None:
+    """Raise one `Unsupported` that lists every operator without a rule, TensorFlow's own (Flex) by TensorFlow's table.
+
+    Raises `UnsafeInput` for operators of TensorFlow that touch files or run Python.
+    """
+    flex = [(o.options["node"].op, at) for o, at in operators if _is_flex(o)]
+    refuse_unsafe(flex)
+    problems, hint = [], ""
+    for table, found in ((tflite_op, [(o.name, at) for o, at in operators if not _is_flex(o)]), (tf_op, flex)):
+        try:
+            table.check(found)
+        except Unsupported as error:
+            hint, problems = hint or error.hint or "", [*problems, *error.problems]
+    if problems:
+        raise Unsupported(problems=problems, hint=hint)
 
 
 def _nothing(tensor: Tensor) -> ir.TensorProtocol | None:

@@ -12,7 +12,7 @@ from convert.graph import Graph
 from convert.rules import Rules
 
 from .. import ops  # noqa: F401  (fills the table of TensorFlow's rules)
-from ..graph.attributes import DTYPES
+from ..graph.attributes import DTYPES, decode
 from ..rules import tf_op
 from ..walker import GraphWalker
 from .file import NUMBERS
@@ -33,6 +33,18 @@ def emit_tf(g: Graph, operator: str, inputs: Sequence[Any], attributes: Mapping[
     flat = [v for i in inputs for v in (i if isinstance(i, (list, tuple)) else [i])]
     found = _WALKER.apply(g, operator, flat, dict(attributes or {}), g.location)
     return found[0] if len(found) == 1 else found
+
+
+def apply_node(g: Graph, node: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Apply the rule of a NodeDef, whose inputs are those of the operator that holds it, and return its results."""
+    given = [_require_input(v) for v in inputs]
+    public = {name: value for name, value in node.attr.items() if not name.startswith("_")}
+    decoded = {name: decode(value, memoryview(b""), _no_function) for name, value in public.items()}
+    return _WALKER.apply(g, node.op, given, decoded, g.location)
+
+
+def _no_function(proto: Any) -> Any:
+    raise Unsupported(f"the function {proto.name!r}, which a TensorFlow Lite file does not hold")
 
 
 def tf_rule(operator: str) -> Callable[..., Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ...common.lazy_reshape import transpose
@@ -88,6 +90,27 @@ def transpose_conv(
     strides, ones = [1, stride_h, stride_w, 1], [1, 1, 1, 1]
     y = transposed_convolution(g, output_shape, weight, x, strides, padding_name(padding), [], "NHWC", ones)
     return _add_bias(g, y, bias)
+
+
+@tflite_op("custom Convolution2DTransposeBias")
+def transpose_conv_with_bias(
+    g: Graph, x: ir.Value, filter: ir.Value, bias: ir.Value, *, padding: int, stride_h: int, stride_w: int
+) -> ir.Value:
+    """MediaPipe's transposed convolution; filter [out, H, W, in].
+
+    SAME drops from the whole result what a convolution of the same sizes would have padded, so that the result may have
+    fewer elements than stride times input (mediapipe/util/tflite/operations/transpose_conv_bias.cc).
+    """
+    strides, sizes, kernel = (stride_h, stride_w), g.shape(x)[1:3], g.shape(filter)[1:3]
+    if not all(isinstance(size, int) for size in (*sizes, *kernel)):
+        raise Unsupported("a picture of a size that is not known")
+    rows = list(zip(strides, map(int, sizes), map(int, kernel), strict=True))
+    cut = [max(0, k - (n - 1) % s - 1) if padding_name(padding) == "SAME" else 0 for s, n, k in rows]
+    made = [s * (n - 1) + k - c for (s, n, k), c in zip(rows, cut, strict=True)]
+    pads = [0, 0, *(part for c in cut for part in (c // 2, c - c // 2)), 0, 0]
+    weight, target = transpose(g, filter, [3, 0, 1, 2]), g.const(np.array([1, *made, 1], np.int32))
+    steps, ones = [1, stride_h, stride_w, 1], [1, 1, 1, 1]
+    return _add_bias(g, transposed_convolution(g, target, weight, x, steps, "EXPLICIT", pads, "NHWC", ones), bias)
 
 
 @tflite_op("CONV_3D_TRANSPOSE")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade
+from convert.errors import BadInput
+from convert.request.source import Source
+from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade, opened, packed
 from tests.frontends.tensorflow.lite.ops.lite_support import check, file_case, lite_case
+from tests.frontends.tensorflow.ops.tf_support import run, same
 from tests.support.cases import Case, f32, params
+from tests.support.tensorflow_helper import read
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 
@@ -93,3 +101,46 @@ ROWS = [
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case) -> None:
     check(row)
+
+
+def biased(x: np.ndarray, weights: np.ndarray, bias: np.ndarray, padding: int, size: tuple[int, int]) -> bytes:
+    """Return a file of MediaPipe's transposed convolution with strides 2 and 3."""
+    result = Result((x.shape[0], *size, weights.shape[0]))
+    model = opened(handmade("CUSTOM", [x, constant(weights), constant(bias)], [result])())
+    model.operatorCodes[0].customCode = "Convolution2DTransposeBias"
+    model.subgraphs[0].operators[0].customOptions = np.frombuffer(struct.pack("<3i", padding, 3, 2), np.uint8)
+    return packed(model)
+
+
+@pytest.mark.parametrize("kernel", [(2, 3), (3, 4), (5, 1)])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_transposed_convolution_of_mediapipe(padding: str, kernel: tuple[int, int], tmp_path: Path) -> None:
+    """The largest result of which a convolution makes an input of this size is compared with that convolution's
+    gradient. MediaPipe's SAME makes the smallest such result that needs no padding of its own.
+    """
+    x, weights, bias = f32(2, 4, 5, 3), f32(4, *kernel, 3), f32(4)
+    cut = [
+        max(0, k - (n - 1) % s - 1) if padding == "SAME" else 0 for s, n, k in zip((2, 3), (4, 5), kernel, strict=True)
+    ]
+    size = tuple(s * (n - 1) + k - c for s, n, k, c in zip((2, 3), (4, 5), kernel, cut, strict=True))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(biased(x, weights, bias, ("SAME", "VALID").index(padding) + 1, size))
+    (got,) = run(read(Source("tflite", path)), {"x0": x}).values()
+    whole = tf.nn.conv2d_transpose(
+        x,
+        weights.transpose(1, 2, 0, 3),
+        (2, *(n * s + k for n, s, k in zip((3, 4), (2, 3), kernel, strict=True)), 4),
+        (2, 3),
+        "VALID",
+    )
+    rows, columns = (slice(c // 2, c // 2 + n) for c, n in zip(cut, size, strict=True))
+    same(got, np.asarray(whole)[:, rows, columns] + bias)
+
+
+@pytest.mark.parametrize("raw", [b"", struct.pack("<3i", 3, 1, 1), struct.pack("<3i", 1, 0, 1)])
+def test_options_of_a_transposed_convolution_that_are_none_are_refused(raw: bytes, tmp_path: Path) -> None:
+    model = opened(biased(f32(1, 2, 2, 1), f32(1, 2, 2, 1), f32(1), 1, (4, 4)))
+    model.subgraphs[0].operators[0].customOptions = np.frombuffer(raw, np.uint8)
+    (tmp_path / "m.tflite").write_bytes(packed(model))
+    with pytest.raises(BadInput, match="damaged"):
+        read(Source("tflite", tmp_path / "m.tflite"))
