@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import convert
-from convert.errors import ConvertError
+from convert.errors import ConvertError, ParityError
 
-INPUTS_NEEDED = ("pt", "ptl", "pth", "caffe2")
+INPUTS_NEEDED = ("pt", "ptl", "pth", "ckpt", "caffe2")
 """Suffixes of models that do not say which inputs they take."""
 
 
@@ -40,9 +41,17 @@ class Exhibit:
 
     def arrays(self) -> tuple[list[Any], list[Any]]:
         """Return the inputs, and the outputs that the writer computed."""
-        with zipfile.ZipFile(self.archive) as opened, np.load(opened.open(f"{self.stem}.npz")) as saved:
-            found = {key: saved[key] for key in saved.files}
+        found = self._saved()
         return tuple([found[f"{side}{i}"] for i in range(len(found)) if f"{side}{i}" in found] for side in "xy")  # type: ignore[return-value]
+
+    def options(self) -> dict[str, Any]:
+        """Return the options without which the model is refused, such as the signature that is meant."""
+        found = self._saved()
+        return dict(json.loads(str(found["options"]))) if "options" in found else {}
+
+    def _saved(self) -> dict[str, Any]:
+        with zipfile.ZipFile(self.archive) as opened, np.load(opened.open(f"{self.stem}.npz")) as saved:
+            return {key: saved[key] for key in saved.files}
 
 
 def exhibits(archive: Path) -> Iterator[Exhibit]:
@@ -55,19 +64,43 @@ def exhibits(archive: Path) -> Iterator[Exhibit]:
 def outcome(exhibit: Exhibit, folder: Path) -> tuple[str, str]:
     """Return "right", "wrong" or "refused", with the reason, for the conversion of a model to ONNX."""
     inputs, expected = exhibit.arrays()
-    path, target = exhibit.extract(folder), folder / "converted.onnx"
-    needed = {"inputs": _described(path, inputs)} if path.suffix[1:] in INPUTS_NEEDED else {}
+    target = folder / "converted.onnx"
     try:
-        convert.convert(path, "onnx", target, verify=False, **needed)
+        convert.convert(exhibit.extract(folder), "onnx", target, verify=False, **_needed(exhibit, inputs))
     except ConvertError as error:
-        return "refused", f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+        return "refused", _shortened(error)
     problem = difference(run(target, inputs), expected)
     return ("wrong", problem) if problem else ("right", "")
 
 
-def _described(path: Path, inputs: list[Any]) -> list[Any]:
+def verdict(exhibit: Exhibit, folder: Path, to: str) -> tuple[str, str]:
+    """Return "PASS", "FAIL", "INCONCLUSIVE" or "refused", with the reason, for the verified conversion of a model."""
+    given = _needed(exhibit, exhibit.arrays()[0])
+    try:
+        found = convert.convert(exhibit.extract(folder), to, folder / "converted", verify=True, **given).verdict
+    except ParityError as error:
+        return "FAIL", _shortened(error)
+    except ConvertError as error:
+        return "refused", _shortened(error)
+    assert found is not None
+    return found.status, "" if found.status == "PASS" else " ".join(found.reason.split())[:400]
+
+
+def _shortened(error: ConvertError) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+
+
+def _needed(exhibit: Exhibit, inputs: list[Any]) -> dict[str, Any]:
+    """Return the options without which a model is refused: its own, and inputs where a file does not name them."""
+    options = exhibit.options()
+    if exhibit.name.endswith(tuple(f".{suffix}" for suffix in INPUTS_NEEDED)):
+        options["inputs"] = _described(exhibit, inputs)
+    return options
+
+
+def _described(exhibit: Exhibit, inputs: list[Any]) -> list[Any]:
     """Return the inputs as the reader of a model gets them: arrays for PyTorch, which runs it, else their shapes."""
-    if path.suffix != ".caffe2":
+    if not exhibit.name.endswith(".caffe2"):
         return inputs
     return [f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in inputs]
 

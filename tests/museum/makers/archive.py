@@ -3,6 +3,7 @@
 from __future__ import print_function  # noqa: UP010 (Python 3.6 has no `annotations`)
 
 import io
+import json
 import os
 import tempfile
 import traceback
@@ -22,11 +23,12 @@ class Archive:
         """Return a new temporary path that ends in `name`."""
         return os.path.join(tempfile.mkdtemp(dir=self._folder.name), name)
 
-    def arrays(self, name, inputs, outputs):
-        """Write NAME.npz."""
+    def arrays(self, name, inputs, outputs, **options):
+        """Write NAME.npz. `options` are those of a conversion without which the model is refused."""
         content = io.BytesIO()
         named = {f"x{i}": np.asarray(array) for i, array in enumerate(inputs)}
         named.update({f"y{i}": np.asarray(array) for i, array in enumerate(outputs)})
+        named["options"] = np.asarray(json.dumps(options))
         np.savez(content, **named)
         self._zip.writestr(name + ".npz", content.getvalue())
 

@@ -351,6 +351,70 @@ def write_lite(archive, name, shape, make, kind, set_up):
     archive.arrays(stem, [given], [interpreter.get_tensor(left["index"])])
 
 
+def lite_modules():
+    """Return modules for TensorFlow Lite by name: what makes them, their functions, and what sets up the converter."""
+
+    def function(call):
+        return tf.function(call, input_signature=[tf.TensorSpec([2, 6], tf.float32, "x0")])
+
+    class Flex(tf.Module):
+        @function
+        def first(self, x0):
+            return tf.math.cumprod(tf.math.erf(x0) @ weights(6, 4), 1)
+
+    class Adding(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.state = tf.Variable(tf.zeros([2, 6]))
+
+        @function
+        def first(self, x0):
+            return self.state.assign_add(x0) * 2.0
+
+    class Two(tf.Module):
+        @function
+        def first(self, x0):
+            return tf.nn.relu(x0 @ weights(6, 4))
+
+        @function
+        def second(self, x0):
+            return tf.tanh(x0) * 3.0
+
+    def flex(converter):
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+
+    def resources(converter):
+        flex(converter)
+        converter.experimental_enable_resource_variables = True
+
+    return {
+        "flex": (Flex, ["first"], flex),
+        "resources": (Adding, ["first"], resources),
+        "signatures": (Two, ["first", "second"], flex),
+    }
+
+
+def write_lite_module(archive, name, make, functions, set_up):
+    """Add a TensorFlow Lite file with signatures, once for each of them, and the SavedModel that it was made of."""
+    module, given = make(), weights(2, 6)
+    folder = archive.path("module_" + name + ".savedmodel")
+    tf.saved_model.save(module, folder, {key: getattr(module, key) for key in functions})
+    converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=functions)
+    set_up(converter)
+    content = converter.convert()
+    states = [np.zeros((2, 6), "float32")] if name == "resources" else []
+    for key in functions:
+        computed = [np.asarray(getattr(module, key)(tf.constant(given)))]
+        options = {"signature": key} if len(functions) > 1 else {}
+        stem = f"lite_module_{name}_{key}"
+        path = archive.path(stem + ".tflite")
+        with open(path, "wb") as file:
+            file.write(content)
+        archive.file(path)
+        archive.file(folder, stem + ".savedmodel")
+        archive.arrays(stem, [given, *states], computed, **options)
+
+
 def main(target, only=""):
     """Write the archive."""
     archive = Archive(target)
@@ -363,6 +427,8 @@ def main(target, only=""):
             for name, row in lite_networks().items()
             for kind, set_up in lite_kinds().items()
         ]
+    if hasattr(tf, "lite") and not ONE:
+        rows += [("lite_module_" + name, write_lite_module, (name, *row)) for name, row in lite_modules().items()]
     for name, write, arguments in rows:
         if only in name:
             archive.attempt(name, lambda write=write, arguments=arguments: write(archive, *arguments))
