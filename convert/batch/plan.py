@@ -385,7 +385,7 @@ def _holds_texts(value: Any) -> bool:
 
 def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
     """Return `base` with the settings of a manifest's row, whose paths are relative to the manifest."""
-    options, types, paths = dict(base.options), _option_types(), path_options()
+    options, types, paths = dict(base.options), option_types(), path_options()
     for key, value in row.items():
         if key in types:
             if (
@@ -413,7 +413,7 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
     )
 
 
-def _option_types() -> dict[str, type | tuple[type, ...]]:
+def option_types() -> dict[str, type | tuple[type, ...]]:
     """Return the options that a manifest may set, with the types of their values in a manifest; arrays are given as a
     file.
     """
@@ -450,25 +450,3 @@ def _is_file(key: str, value: Any) -> bool:
 
 def _resolve_paths(value: Any, folder: Path) -> Any:
     return [str(folder / v) for v in value] if isinstance(value, list) else str(folder / value)
-
-
-def task_arguments(task: Task) -> list[str]:
-    """Return the command line that converts the task's model, without the leading `convert`.
-
-    A file may have the name of an option or a command (`--rules`, `verify`); the command line must treat it as a file.
-    """
-    source = str(task.source)
-    if not os.path.dirname(source) or source.startswith("-"):
-        source = os.path.join(os.curdir, source)
-    found = [source, "--to", task.format, "-o", str(task.output), "--json", "--force"]
-    for name, value in sorted(task.options.items()):
-        key = name.replace("_", "-")
-        if isinstance(value, bool):
-            found += [f"--{key}"] if value else [f"--no-{key}"] if key == "verify" else []
-        elif key == "outputs" and isinstance(value, list):
-            found += ["--outputs", ",".join(value)]
-        elif isinstance(value, list):
-            found += [x for v in value for x in (f"--{key}", str(v))]
-        else:
-            found += [f"--{key}", str(value)]
-    return found

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from convert.batch.made import Made, describe, describe_stored, remove
-from convert.batch.plan import Task, task_arguments
+from convert.batch.plan import Task
 from convert.batch.processes import kill_marked, task_memory
 from convert.batch.storage import Url
 from convert.batch.task_key import key_read, stamps_before
+from convert.batch.task_request import TaskRequest
 from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
 from convert.files.scratch import scratch_folder
@@ -105,9 +106,8 @@ def _run_here(task: Task, output: Path, stop: threading.Event | None, fork_addre
     discard_unfinished(output)
     with scratch_folder() as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
-        child = _start_worker(
-            task_arguments(task), {**os.environ, MARK: mark, "TMPDIR": str(folder)}, out, err, fork_address
-        )
+        environment = {**os.environ, MARK: mark, "TMPDIR": str(folder)}
+        child = _start_worker(TaskRequest.of(task), environment, out, err, fork_address)
         try:
             if task.memory is not None:
                 _limit_memory(child.pid, task.memory + _ROOM)
@@ -140,15 +140,15 @@ def _run_and_put(task: Task, url: Url, stop: threading.Event | None, fork_addres
 
 
 def _start_worker(
-    words: list[str], environment: Mapping[str, str], out: BinaryIO, err: BinaryIO, fork_address: str
+    request: TaskRequest, environment: Mapping[str, str], out: BinaryIO, err: BinaryIO, fork_address: str
 ) -> Child:
     if fork_address:
         environment = {**environment, ADDRESS: fork_address}
-        forked = fork("task", words, environment, out.fileno(), err.fileno(), fork_address)
+        forked = fork("task", [request.to_json()], environment, out.fileno(), err.fileno(), fork_address)
         if forked is not None:
             return forked
     return subprocess.Popen(
-        module_command("convert.batch.child", *words),
+        module_command("convert.batch.child", request.to_json()),
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=err,

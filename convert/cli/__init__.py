@@ -32,7 +32,7 @@ def main() -> NoReturn:
     os.environ.update(own_variables())
     from convert.cli.commands import run_command_line
 
-    run_command_line(supervised=True)
+    run_command_line()
 
 
 def __getattr__(name: str) -> Any:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from convert import __version__, limits, plugin
-from convert.cli import operator_tables, render, signals, streams
+from convert.cli import operator_tables, render
 from convert.cli.batch import batch
+from convert.cli.conversion import LAYOUTS, Conversion
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.explain import explain
 from convert.cli.first_words import MODEL
 from convert.cli.limit_options import LimitOptions, with_limit_options
 from convert.cli.model_page import ModelPage
-from convert.cli.output_options import BATCH, SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
+from convert.cli.output_options import SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
 from convert.cli.output_words import placed
+from convert.cli.own_process import run_in_own_process
 from convert.cli.read_options import ReadOptions, with_read_options
 from convert.cli.verb_command import VerbCommand, complete_formats
 from convert.cli.verb_group import VerbGroup
@@ -30,7 +29,6 @@ from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.errors import BadInput, UsageError
 from convert.outcome.report import Report
 from convert.outcome.terminal import echo_lines
-from convert.processes.interpreter import set_thread_variables
 from convert.request.destination import format_named
 
 if TYPE_CHECKING:
@@ -101,9 +99,7 @@ def cli() -> None:
     metavar="PATH",
     help="Output path (default: the model's name, in this folder).",
 )
-@click.option(
-    "--layout", type=click.Choice(["nchw", "nhwc"], case_sensitive=False), help="Layout of inputs and outputs."
-)
+@click.option("--layout", type=click.Choice(LAYOUTS, case_sensitive=False), help="Layout of inputs and outputs.")
 @click.option(
     "--verify/--no-verify", default=None, help="Compare the numbers (default: if the runtimes are installed)."
 )
@@ -145,31 +141,24 @@ def convert_model(
         lambda: placed(words, to, output), output_options.verbose, report if output_options.as_json else None
     )
 
-    def work(report: Report) -> Report:
-        from convert import api
-
-        return api.convert(
-            source,
-            form,
-            output,
-            verify=verify,
-            force=force,
-            skip_existing=skip_existing,
-            dry_run=dry_run,
-            dump_passes=dump_passes,
-            check_passes=check_passes,
-            rules=read_options.rules,
-            report=report,
-            method=verify_options.method(limit_options.of_runs(), list(declared.values())),
-            layout=layout or "",
-            **values(declared, verify_options.image_as),
-            **read_options.options(),
-        )
-
-    given = [path for path in (*declared.values(), *read_options.rules, *read_options.code) if isinstance(path, Path)]
-    written = read_options.written_by([source], [output or Path("m"), *([dump_passes] if dump_passes else [])])
-    files = replace(verify_options, output=output)
-    run(report, work, output_options, limit_options, files, [source, *given], written)
+    asked = Conversion(
+        source,
+        form,
+        output,
+        layout=layout or "",
+        verify=verify,
+        force=force,
+        skip_existing=skip_existing,
+        dry_run=dry_run,
+        dump_passes=dump_passes,
+        check_passes=check_passes,
+        read=read_options,
+        verification=verify_options,
+        limits=limit_options,
+        shown=output_options,
+        declared=declared,
+    )
+    run(report, asked.work, output_options, limit_options, asked.files(), asked.files_read(), asked.files_written())
 
 
 @cli.command(
@@ -184,7 +173,7 @@ def convert_model(
 @click.argument("chain", nargs=-1, required=True, type=click.Path(), metavar="SOURCE TARGET [TARGET]…")
 @click.option(
     "--layout",
-    type=click.Choice(["nchw", "nhwc"], case_sensitive=False),
+    type=click.Choice(LAYOUTS, case_sensitive=False),
     help="The layout that TARGET was converted to.",
 )
 @click.option(
@@ -392,23 +381,6 @@ cli.add_command(batch)
 cli.add_command(explain)
 
 
-def run_command_line(*, supervised: bool) -> NoReturn:
-    """Run the command in these words, and exit.
-
-    supervised: verbs that read models run in a separate process, which this one watches. Otherwise this process exists
-    for this command alone, as the child of a batch does.
-    """
-    # TensorFlow writes start-up messages directly to stderr; the user's own setting has priority.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    set_thread_variables()
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
-    try:
-        cli.main(prog_name="convert", obj=SUPERVISED if supervised else BATCH)
-    except SystemExit as ended:
-        # Exit now: while the interpreter shuts down, it would restore the default signal handlers.
-        signals.handle(signal.SIG_IGN)
-        sys.exit(streams.exit_code(ended.code))
-    raise AssertionError("click exits")
+def run_command_line() -> NoReturn:
+    """Run the command in these words, and exit. Verbs that read models run in a process that this one watches."""
+    run_in_own_process(lambda: cli.main(prog_name="convert", obj=SUPERVISED))

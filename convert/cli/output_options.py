@@ -31,9 +31,8 @@ T = TypeVar("T")
 _PATIENCE = 10.0
 """Seconds in which a page about an error is written."""
 
-SUPERVISED, BATCH = "supervised", "batch"
-"""Click's object where a process is there for one command: the command line proper, whose work is done in a process
-that this one watches, and a batch's child."""
+SUPERVISED = "supervised"
+"""Click's object on the command line proper, whose work is done in a process that this one watches."""
 
 
 class FilesBeside(Protocol):
@@ -58,9 +57,9 @@ class FilesBeside(Protocol):
 class OutputOptions:
     """The values of these options: JSON or text, no progress, and the verbosity."""
 
-    as_json: bool
-    quiet: bool
-    verbose: int
+    as_json: bool = False
+    quiet: bool = False
+    verbose: int = 0
 
 
 _OPTIONS = [
@@ -101,16 +100,65 @@ def run(
     read: Sequence[Path] = (),
     written: Sequence[Path] | None = None,
 ) -> None:
-    """Do `work` with progress on stderr, print its report, and exit with the report's exit code.
+    """Do the `work` of a command, print its report, and exit with the report's exit code.
 
-    files: files written in addition to the result. read: the files that the command reads, none of which may be
-    overwritten. written: what the command writes besides `files`; None if the user's own code runs. On the command line
-    the work is done by a worker process, which this process watches. A process that exists for this command alone can
-    write nowhere else.
+    On the command line the work is done by a worker process, which this process watches.
+
+    - `files`: files written in addition to the result
+    - `read`: the files that the command reads, none of which may be overwritten
+    - `written`: what the command writes besides `files`; None if the user's own code runs
     """
-    kind = click.get_current_context().obj
-    places = None if written is None else [*written, *(files.places() if files is not None else [])]
+
+    def enter() -> None:
+        if click.get_current_context().obj == SUPERVISED:
+            from convert.cli.supervisor import disk_usage, enter_worker
+
+            places = _places_written(files, written)
+            enter_worker(limit_options.seconds(), limit_options.bytes(), disk_usage(report.source), places)
+
     report.reproduce = command_line()
+    run_entered(report, work, output_options, files, read, enter)
+
+
+def run_confined(
+    report: Report,
+    work: Callable[[Report], Report],
+    output_options: OutputOptions,
+    files: FilesBeside | None,
+    read: Sequence[Path],
+    written: Sequence[Path] | None,
+) -> None:
+    """Do as `run` in a process that exists for this work alone: it loses the right to write anywhere else."""
+
+    def enter() -> None:
+        places = _places_written(files, written)
+        if places is not None:
+            from convert.processes.sandbox import confine_command
+            from convert.processes.warm import keep_warm_processes
+
+            keep_warm_processes(Path(tempfile.gettempdir()), places)
+            confine_command(Path(tempfile.gettempdir()), places)
+
+    run_entered(report, work, output_options, files, read, enter)
+
+
+def _places_written(files: FilesBeside | None, written: Sequence[Path] | None) -> list[Path] | None:
+    if written is None:
+        return None
+    return [*written, *(files.places() if files is not None else [])]
+
+
+def run_entered(
+    report: Report,
+    work: Callable[[Report], Report],
+    output_options: OutputOptions,
+    files: FilesBeside | None,
+    read: Sequence[Path],
+    enter: Callable[[], None],
+) -> None:
+    """Check the places of files, `enter` the process that does the work, do it with progress on stderr, print its
+    report, and exit with the report's exit code.
+    """
     began = time.monotonic()
     written_after_error: dict[Path, str] = {}
 
@@ -119,16 +167,7 @@ def run(
             files.check_places(read)
             report.side_files = files.named_files()
         try:
-            if kind == SUPERVISED:
-                from convert.cli.supervisor import disk_usage, enter_worker
-
-                enter_worker(limit_options.seconds(), limit_options.bytes(), disk_usage(report.source), places)
-            elif kind == BATCH and places is not None:
-                from convert.processes.sandbox import confine_command
-                from convert.processes.warm import keep_warm_processes
-
-                keep_warm_processes(Path(tempfile.gettempdir()), places)
-                confine_command(Path(tempfile.gettempdir()), places)
+            enter()
             silent = output_options.quiet or output_options.as_json
             with shown_progress(quiet=silent, verbose=output_options.verbose):
                 done = work(report)
@@ -140,19 +179,23 @@ def run(
             raise
         if files is not None:
             files.write(done)
-        if output_options.as_json:
-            echo_json(done.to_json())
-        else:
-            render.report(
-                done,
-                quiet=output_options.quiet,
-                verbose=output_options.verbose,
-                seconds=time.monotonic() - began,
-                written=files.places() if files is not None else {},
-            )
+        _print_report(done, output_options, files, time.monotonic() - began)
         sys.exit(done.exit_code)
 
     exit_on_error(task, output_options.verbose, report if output_options.as_json else None, written_after_error)
+
+
+def _print_report(done: Report, output_options: OutputOptions, files: FilesBeside | None, seconds: float) -> None:
+    if output_options.as_json:
+        echo_json(done.to_json())
+        return
+    render.report(
+        done,
+        quiet=output_options.quiet,
+        verbose=output_options.verbose,
+        seconds=seconds,
+        written=files.places() if files is not None else {},
+    )
 
 
 def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None:

@@ -16,15 +16,15 @@ import click
 class ReadOptions:
     """The values of these options: specs of inputs, the part of the file to read, permissions, and files of rules."""
 
-    inputs: tuple[str, ...]
-    model: str
-    model_args: tuple[str, ...]
-    code: tuple[Path, ...]
-    outputs: tuple[str, ...]
-    signature: str
-    trust: bool
-    trace: bool
-    rules: tuple[Path, ...]
+    inputs: tuple[str, ...] = ()
+    model: str = ""
+    model_args: tuple[str, ...] = ()
+    code: tuple[Path, ...] = ()
+    outputs: tuple[str, ...] = ()
+    signature: str = ""
+    trust: bool = False
+    trace: bool = False
+    rules: tuple[Path, ...] = ()
     download: bool = False
 
     def written_by(self, sources: Sequence[Path], written: Sequence[Path]) -> list[Path] | None:

@@ -26,14 +26,14 @@ class VerifyOptions:
     `output` is the path of `-o`; verbs with that option fill it in.
     """
 
-    arrays: Path | None
-    images: tuple[Path, ...]
-    image_as: str
-    seeds: int
-    rtol: float | None
-    atol: float | None
-    save_inputs: Path | None
-    page: Path | None
+    arrays: Path | None = None
+    images: tuple[Path, ...] = ()
+    image_as: str = ""
+    seeds: int = 3
+    rtol: float | None = None
+    atol: float | None = None
+    save_inputs: Path | None = None
+    page: Path | None = None
     timed: bool = False
     reduced: Path | None = None
     output: Path | None = None

@@ -12,7 +12,9 @@ import pytest
 
 from convert.batch import run, show, task_key
 from convert.batch.found_paths import SkippedPaths
-from convert.batch.plan import Task, plan_tasks, task_arguments
+from convert.batch.plan import Task, option_types, plan_tasks
+from convert.batch.task_request import TaskRequest
+from convert.cli.conversion import Conversion, conversion_of_task
 from convert.errors import BadInput, UsageError
 from convert.files import letter_case
 from convert.request.options import parse_size
@@ -84,22 +86,84 @@ def test_a_manifest_says_it_for_each_model(tmp_path: Path) -> None:
     assert third.options == {"verify": False, "opset": 20, "calibrate": str(tmp_path / "data.npz")}
 
 
-def test_options_of_backends_reach_the_command_line(tmp_path: Path) -> None:
+def asked_of_worker(task: Task) -> Conversion:
+    """Return the conversion that the worker of a task makes of the text that it gets."""
+    request = TaskRequest.from_json(TaskRequest.of(task).to_json())
+    return conversion_of_task(request.source, request.format, request.output, request.options)
+
+
+def test_options_of_a_manifest_reach_the_worker(tmp_path: Path) -> None:
     tiny(tmp_path / "a.onnx")
-    (tmp_path / "zoo.toml").write_text("[[models]]\nsource = 'a.onnx'\nto = 'caffe2'\ncaffe2_layout = 'mobile'")
+    (tmp_path / "zoo.toml").write_text(
+        """
+        [[models]]
+        source = "a.onnx"
+        to = "caffe2"
+        caffe2_layout = "Mobile"
+        calibrate = "data.npz"
+        opset = 17
+        input = ["x:float32[2,3]", "n=3"]
+        model = "net.py:Net"
+        model_arg = ["width=3"]
+        code = ["classes.py"]
+        outputs = "y,,z"
+        signature = "serve"
+        layout = "NHWC"
+        inputs = "arrays.npz"
+        seeds = 5
+        rtol = 0.25
+        atol = 0.5
+        trust = true
+        trace = true
+        rules = ["rules.py"]
+        """
+    )
     (task,) = tasks_of(tmp_path / "zoo.toml")
-    assert task_arguments(task)[-3:] == ["--caffe2-layout", "mobile", "--no-verify"]
+    asked = asked_of_worker(task)
+    assert (asked.source, asked.format, asked.output) == (tmp_path / "a.onnx", "caffe2", task.output)
+    assert (asked.layout, asked.verify, asked.force, asked.dry_run) == ("nhwc", False, True, False)
+    assert asked.declared == {"caffe2_layout": "mobile", "calibrate": tmp_path / "data.npz", "opset": 17}
+    read = asked.read
+    assert (read.inputs, read.model_args, read.outputs) == (("x:float32[2,3]", "n=3"), ("width=3",), ("y", "z"))
+    assert (read.model, read.signature) == (str(tmp_path / "net.py:Net"), "serve")
+    assert (read.code, read.rules) == ((tmp_path / "classes.py",), (tmp_path / "rules.py",))
+    assert read.trust
+    assert read.trace
+    checked = asked.verification
+    assert (checked.arrays, checked.seeds, checked.rtol, checked.atol) == (tmp_path / "arrays.npz", 5, 0.25, 0.5)
+    assert asked.shown.as_json
+
+
+def test_a_worker_takes_every_option_of_a_manifest() -> None:
+    """What a manifest may set and `conversion_of_task` does not know would fail in the worker only."""
+    examples = {str: "nchw", int: 1, float: 0.5, bool: True, list: ["x"]}
+    for name, kinds in option_types().items():
+        kind = kinds[-1] if isinstance(kinds, tuple) else kinds
+        conversion_of_task("m.onnx", "onnx", "out.onnx", {name: examples[kind]})
+
+
+def test_a_worker_refuses_what_is_no_option() -> None:
+    with pytest.raises(UsageError, match="opsett"):
+        conversion_of_task("m.onnx", "onnx", "out.onnx", {"opsett": 17})
+    with pytest.raises(UsageError, match="nchw, nhwc"):
+        conversion_of_task("m.onnx", "onnx", "out.onnx", {"layout": "chwn"})
+
+
+def test_a_path_of_any_bytes_reaches_the_worker() -> None:
+    name = os.fsdecode(b"m\xff.onnx")
+    assert asked_of_worker(Task("m", Path(name), "onnx", Path("out.onnx"))).source == Path(name)
 
 
 @pytest.mark.parametrize("name", ["--rules", "-x.onnx", "verify", "onnx"])
 def test_no_name_of_a_model_is_an_option_or_a_command(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`convert --rules --to onnx` would execute the file `--to`."""
+    """A worker that parsed its words would execute the file `--to` for a model named `--rules`."""
     monkeypatch.chdir(tmp_path)
     tiny(tmp_path / name)
     (task,) = plan_tasks(["."], ["onnx"], Path("out"), {"verify": False}, 60.0, None)
-    assert task_arguments(task)[0] == f"./{name}"
+    asked = asked_of_worker(task)
+    assert (str(asked.source), asked.read.rules) == (name, ())
 
 
 @pytest.mark.parametrize(
