@@ -59,10 +59,10 @@ PASSES = (
     inline_functions,  # first: the others look at nodes of the main graph
     drop_size_checks,  # Caffe2 has no Split that fails for wrong sizes
     narrow_transforms,  # Caffe2 has no float64 products, which transforms are written out as
+    name_resized_axes,  # before a Resize is written out, axis by axis
     expand_unsupported,  # before the layout, which written-out operators need as well
     narrow_products,  # Caffe2 has no float64 products; lowered learners have them
     clean,  # folds what a lowering computes of constants
-    name_resized_axes,  # before the layout, which moves the axes of a Resize
     assign_channels_first,
     fold_batch_norms,  # after the layout, which makes neighbours of Conv and BatchNormalization
     clean,  # folds transposed weights and merged biases

@@ -46,11 +46,6 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "QuantizeLinear": ("blocked quantization", "quantization to …"),
     "ReduceMax": ("the maximum or minimum of no elements",),
     "ReduceMin": ("the maximum or minimum of no elements",),
-    "Resize": (
-        "Resize with coordinate_transformation_mode=…",
-        "interpolation of integers",
-        "the size …, where the graph says …",
-    ),
 }
 """Inputs that a rule does not take, by operator."""
 

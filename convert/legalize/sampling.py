@@ -15,6 +15,8 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.numerics.series import horner
+from convert.semantics.interpolation import keys_polynomials
 
 _CUBIC = -0.75
 """The parameter of Keys's cubic convolution in GridSample."""
@@ -103,7 +105,7 @@ def _located(
 ) -> list[tuple[ir.Value, ir.Value | None, ir.Value | None]]:
     """Return index, weight and mask of each neighbour along an axis; the index is inside the image."""
     dtype = g.dtype(terms[0][0])
-    last = g.Sub(_number(g, size, dtype), g.const(1.0, dtype))
+    last = g.Sub(number_of(g, size, dtype), g.const(1.0, dtype))
     zero, found = g.const(0.0, dtype), []
     for place, share in terms:
         near = g.Max(g.Min(place, last), zero)
@@ -112,9 +114,11 @@ def _located(
     return found
 
 
-def _number(g: Graph, n: int | ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Return a size as a scalar of `dtype`."""
-    number: ir.Value = g.const(float(n), dtype) if isinstance(n, int) else g.Cast(n, to=dtype)
+def number_of(g: Graph, n: float | ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Return a number, such as a size, as a scalar of `dtype`."""
+    if not isinstance(n, ir.Value):
+        return g.const(float(n), dtype)
+    number: ir.Value = n if g.dtype(n) == dtype else g.Cast(n, to=dtype)
     return number
 
 
@@ -132,7 +136,7 @@ def grid_sample(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     points = grid if g.dtype(grid) == ir.DataType.DOUBLE else g.Cast(grid, to=ir.DataType.FLOAT)
     rows, terms = rows_of(g, x), []
     for i, length in enumerate(rows.sizes):
-        n = _number(g, length, g.dtype(points))
+        n = number_of(g, length, g.dtype(points))
         where = _unnormalized(g, g.Gather(points, np.int64(rank - 1 - i), axis=-1), n, corners)
         if edge != "zeros" and mode != "cubic":
             where = _moved_inside(g, where, n, edge, corners)
@@ -189,19 +193,12 @@ def neighbors(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value
     if mode == "linear":
         return [(low, g.Sub(one, t)), (g.Add(low, one), t)]
     rest = g.Sub(one, t)
-    shares = (_cubic(g, g.Add(t, one), far=True), _cubic(g, t), _cubic(g, rest), _cubic(g, g.Add(rest, one), far=True))
+    inner, outer = keys_polynomials(_CUBIC)
+    shares = (
+        horner(g, g.Add(t, one), outer), horner(g, t, inner), horner(g, rest, inner),
+        horner(g, g.Add(rest, one), outer),
+    )  # fmt: skip
     return [(g.Add(low, g.const(float(k), dtype)), s) for k, s in zip((-1, 0, 1, 2), shares, strict=True)]
-
-
-def _cubic(g: Graph, d: ir.Value, far: bool = False) -> ir.Value:
-    """Return the weight of a neighbour at distance `d` up to 1, or from 1 to 2, by R. Keys (1981)."""
-    a = _CUBIC
-    first, *others = (a, -5 * a, 8 * a, -4 * a) if far else (a + 2, -(a + 3), 0.0, 1.0)
-    y = g.Mul(d, g.const(first, g.dtype(d)))
-    for i, c in enumerate(others):
-        y = g.Add(y, g.const(c, g.dtype(d))) if c else y
-        y = g.Mul(y, d) if i < 2 else y
-    return y
 
 
 def affine_grid(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
@@ -217,7 +214,7 @@ def affine_grid(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     total = g.Unsqueeze(g.Gather(theta, np.int64(rank), axis=2), list(range(1, rank + 1)))
     for axis in range(rank):
         n = int(known[2 + axis]) if known is not None else g.Gather(size, np.int64(2 + axis), axis=0)
-        place, number = g.Cast(g.Range(np.int64(0), n, np.int64(1)), to=dtype), _number(g, n, dtype)
+        place, number = g.Cast(g.Range(np.int64(0), n, np.int64(1)), to=dtype), number_of(g, n, dtype)
         one, two = g.const(1.0, dtype), g.const(2.0, dtype)
         if corners:
             where = g.Sub(g.Div(g.Mul(place, two), g.Max(g.Sub(number, one), one)), one)

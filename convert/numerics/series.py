@@ -20,7 +20,8 @@ def horner(g: Graph, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Return a polynomial in x; coefficients start with the highest power."""
     out = constant_like(g, coefficients[0], x)
     for c in coefficients[1:]:
-        out = g.Add(g.Mul(out, x), constant_like(g, c, x))
+        out = g.Mul(out, x)
+        out = g.Add(out, constant_like(g, c, x)) if c else out
     return out
 
 

@@ -159,12 +159,21 @@ def matrix_at(where: np.ndarray, length: int, scale: float, method: Interpolatio
     return rows
 
 
+def keys_polynomials(a: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the cubic of R. Keys (1981) with parameter `a`, for distances up to 1 and from 1 to 2.
+
+    The coefficients are those of powers of the distance, the highest first.
+    """
+    return (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
+
+
+def keys_kernel(distance: np.ndarray, a: float) -> np.ndarray:
+    """Return Keys's cubic at absolute distances."""
+    near, far = (np.polyval(numbers, distance) for numbers in keys_polynomials(a))
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
 def _kernel(distance: np.ndarray, method: Interpolation) -> np.ndarray:
-    """Return the weight at a distance: a triangle, or the cubic of R. Keys (1981) with parameter a."""
+    """Return the weight at a distance: a triangle, or Keys's cubic."""
     d = np.abs(distance)
-    if method.mode == "linear":
-        return np.maximum(1 - d, 0)
-    a = method.cubic
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+    return np.maximum(1 - d, 0) if method.mode == "linear" else keys_kernel(d, method.cubic)

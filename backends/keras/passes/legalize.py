@@ -58,11 +58,11 @@ _WHOLE = ("SequenceMap", "StringNormalizer")
 # Batch norms stay separate layers, which continue to learn their statistics.
 BEFORE_LAYOUT: tuple[Pass, ...] = (
     drop_size_checks,  # Keras has no computed Split to write them as
+    name_resized_axes,  # before a Resize is written out, axis by axis
     expand_unsupported,  # before the loops: some function bodies have them
     clean,  # folds the number of repeats of a loop
     unroll_loops,  # functional models have no subgraphs
     clean,  # folds the counters of unrolled loops
-    name_resized_axes,  # before the layout, which moves the axes of a Resize
     flatten_roots,  # the target can be trained: no NaN as a gradient
     repeat_operands,  # TensorFlow's kernels take five groups of dims
     settle_shapes,  # after the passes that compute shapes: Keras takes numbers only

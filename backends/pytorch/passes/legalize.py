@@ -44,9 +44,9 @@ def fuse_silu(model: ir.Model) -> bool:
 # Batch norms stay separate layers, because they are trained.
 PASSES: tuple[Pass, ...] = (
     drop_size_checks,  # PyTorch has no computed Split to write them as
+    name_resized_axes,  # before a Resize is written out, axis by axis
     expand_unsupported,  # before the layout, which written-out operators need as well
     clean,  # folds what a lowering computes of constants
-    name_resized_axes,  # before the layout, which moves the axes of a Resize
     flatten_roots,  # the target can be trained: no NaN as a gradient
     find_response_norms,  # their Pads and pools would be laid out one by one
     assign_channels_first,

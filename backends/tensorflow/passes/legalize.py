@@ -40,9 +40,9 @@ def expand_unsupported(model: ir.Model) -> bool:
 
 BEFORE_LAYOUT: tuple[Pass, ...] = (
     enclose_gradients,  # first: a Gradient names values, and later passes rename them
+    name_resized_axes,  # before a Resize is written out, axis by axis
     expand_unsupported,  # before the layout, which written-out operators need as well
     clean,  # folds what a lowering computes of constants
-    name_resized_axes,  # before the layout, which moves the axes of a Resize
     flatten_roots,  # the target can be trained: no NaN as a gradient
     split_broadcasts,  # kernels take five groups of dims
     find_response_norms,  # their Pads and pools would be laid out one by one

@@ -37,7 +37,6 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "OneHot": (1,),
     "Pad": (1, 2, 3),
     "ReduceSum": (1,),
-    "Resize": (2,),
     "Slice": (3, 4),
     "Split": (1,),
     "Squeeze": (1,),
@@ -54,7 +53,6 @@ WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "MaxPool": lambda row: "_outputs" in row.attributes,
     "ReduceMax": lambda row: row.inputs[0].size == 0,
     "ReduceMin": lambda row: row.inputs[0].size == 0,
-    "Resize": lambda row: row.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize",
 }
 """Cases that no layer and no operation of Keras covers: indices of a MaxPool, blocks of scales …"""
 LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
@@ -62,11 +60,6 @@ LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
     "LSTM": lambda row: {"clip", "input_forget"} & set(row.attributes) or row.inputs[7:] not in ((), (None,)),
     "GRU": lambda row: "HardSigmoid" in row.attributes.get("activations", ()),
     "GatherElements": lambda row: row.attributes.get("axis") and len(row.inputs[0]) != len(row.inputs[1]),
-    "Resize": lambda row: (
-        any(size is not None for size in row.inputs[3:])
-        and ("keep_aspect_ratio_policy" in row.attributes or row.attributes.get("antialias"))
-        and "axes" not in row.attributes
-    ),
     "ReverseSequence": lambda row: row.attributes["time_axis"] == 0,
     "ScatterElements": lambda row: row.inputs[0].ndim > 1,
 }

@@ -1,4 +1,4 @@
-"""The rules of `backends/keras/ops/resize.py` against onnxruntime: the shared rows of its operators."""
+"""Resize by the rule of `backends/keras/ops/resize.py` and written out, against onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `backends/tensorflow/ops/resize.py` against onnxruntime."""
+"""Resize, which is written out for TensorFlow, against onnxruntime."""
 
 from __future__ import annotations
 
