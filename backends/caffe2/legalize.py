@@ -7,6 +7,7 @@ from functools import wraps
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from convert.legalize.normalize_windows import normalize_windows
 from convert.legalize.write_out import write_out
 from convert.passes import run_passes
 from convert.passes.layout.assign import assign_layout
@@ -58,6 +59,7 @@ def assign_channels_first(model: ir.Model) -> bool:
 PASSES = (
     inline_functions,  # first: the others look at nodes of the main graph
     drop_size_checks,  # Caffe2 has no Split that fails for wrong sizes
+    normalize_windows,  # rules know no ceil_mode
     narrow_transforms,  # Caffe2 has no float64 products, which transforms are written out as
     name_resized_axes,  # before a Resize is written out, axis by axis
     expand_unsupported,  # before the layout, which written-out operators need as well

@@ -29,10 +29,8 @@ weights as variables, and a known rank.
 """
 
 LIMITS: dict[str, tuple[str, ...]] = {
-    "AveragePool": ("auto_pad of an AveragePool with dilations, or one that counts its pads",),
     "BatchNormalization": ("BatchNormalization in training mode",),
     "BitCast": ("the bits of booleans",),
-    "Conv": ("auto_pad with strides and dilations, or with unequal strides of a depthwise convolution",),
     "CenterCropPad": ("sizes that are computed",),
     "Col2Im": ("sizes that are computed, or integers", "a fold of unknown batch and channels"),
     "DFT": ("an axis that is computed", "a transform of …"),
@@ -40,8 +38,7 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "Dropout": ("Dropout in training mode",),
     "Gelu": ("Gelu has no approximation …",),
     "LpNormalization": ("LpNormalization with p=…",),
-    "LpPool": ("auto_pad of an LpPool",),
-    "MaxPool": ("the indices of a MaxPool", "auto_pad of a MaxPool with dilations, or of integers"),
+    "MaxPool": ("the indices of a MaxPool",),
     "Pad": ("Pad mode …",),
     "QuantizeLinear": ("blocked quantization", "quantization to …"),
     "ReduceMax": ("the maximum or minimum of no elements",),

@@ -3,106 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from keras import layers, ops
+from keras import layers
 
 from convert.errors import Unsupported
-from convert.semantics.windows import axis_pads, extent, open_ceil_pad
-
-
-@dataclass(frozen=True)
-class KerasWindows:
-    """One window for each spatial dim; `same` means the pads of Keras's "same", for any size."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    before: tuple[int, ...] = ()
-    after: tuple[int, ...] = ()
-    same: bool = False
-
-    @property
-    def reach(self) -> tuple[int, ...]:
-        """The extent of the dilated kernel."""
-        return tuple(extent(k, d) for k, d in zip(self.kernel, self.dilations, strict=True))
-
-    @property
-    def has_same_pads(self) -> bool:
-        """Return whether the pads equal those of "same"."""
-        if self.same:
-            return True
-        pairs = zip(self.reach, self.before, self.after, strict=True)
-        return set(self.strides) == {1} and all((b, a) == ((r - 1) // 2, r // 2) for r, b, a in pairs)
-
-    @property
-    def bare(self) -> KerasWindows:
-        """The same windows over an input that is already padded."""
-        none = (0,) * len(self.kernel)
-        return KerasWindows(self.kernel, self.strides, self.dilations, none, none)
-
-    @property
-    def unpadded(self) -> bool:
-        return not self.same and not any((*self.before, *self.after))
+from convert.semantics.windows import Window
 
 
 def windows(
-    sizes: Sequence[int | None],
+    x: Any,
     kernel: Sequence[int],
-    *,
     strides: Sequence[int] | None,
     dilations: Sequence[int] | None,
     pads: Sequence[int] | None,
     auto_pad: str,
-    ceil_mode: int = 0,
-) -> KerasWindows:
-    """Resolve ONNX's attributes for the `sizes` of the input. Raises `Unsupported` if that needs an unknown size."""
-    rank = len(kernel)
-    whole = KerasWindows(tuple(kernel), tuple(strides or [1] * rank), tuple(dilations or [1] * rank))
-    if auto_pad == "SAME_UPPER":
-        return KerasWindows(whole.kernel, whole.strides, whole.dilations, same=True)
-    pads = list(pads or [0] * 2 * rank)
-    found = []
-    for i, (n, r, s) in enumerate(zip(sizes, whole.reach, whole.strides, strict=True)):
-        matters = s > 1 and (auto_pad == "SAME_LOWER" or ceil_mode)
-        if matters and n is None and auto_pad == "NOTSET":
-            pad_after = open_ceil_pad(r, s, pads[rank + i])
-            if pad_after is not None:
-                found.append((pads[i], pad_after))
-                continue
-        found.append(axis_pads(_check_known(n) if matters else 0, r, s, (pads[i], pads[rank + i]), auto_pad, ceil_mode))
-    before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
-    return KerasWindows(whole.kernel, whole.strides, whole.dilations, before, after)
+    same: bool = True,
+) -> Window:
+    """Return the windows over a channels-last tensor.
+
+    same: whether the layer computes the pads of "same" for sizes that are unknown. Raises `Unsupported` for other pads
+    that depend on an unknown size.
+    """
+    given = Window.of(kernel, strides, dilations, pads)
+    made = given.with_auto_pad(spatial_sizes(x), auto_pad)
+    if made is not None:
+        return made
+    if auto_pad == "SAME_UPPER" and same:
+        return replace(given.unpadded, same=True)
+    raise Unsupported(
+        f"{auto_pad} of this form over a dim of dynamic size", hint="give the size: --input NAME:DTYPE[DIMS]"
+    )
 
 
-def _check_known(n: int | None) -> int:
-    if n is None:
-        raise Unsupported(
-            "SAME_LOWER, or ceil_mode with a stride as long as the window, over a dim of dynamic size",
-            hint="give the size: --input NAME:DTYPE[DIMS]",
-        )
-    return n
-
-
-def pad_zeros(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
+def pad_zeros(x: Any, pairs: Sequence[Sequence[int]]) -> Any:
     """Zero-pad the spatial dims of a channels-last tensor; negative amounts crop."""
-    rank = len(before)
-    cropped = [(max(-b, 0), max(-a, 0)) for b, a in zip(before, after, strict=True)]
-    padded = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
-    if any(map(any, cropped)):
-        x = layer_by_rank("Cropping", rank)(cropped if rank > 1 else cropped[0], dtype=x.dtype)(x)
-    if any(map(any, padded)):
-        x = layer_by_rank("ZeroPadding", rank)(padded if rank > 1 else padded[0], dtype=x.dtype)(x)
+    cropped, padded = ([(max(s * b, 0), max(s * a, 0)) for b, a in pairs] for s in (-1, 1))
+    for kind, amounts in (("Cropping", cropped), ("ZeroPadding", padded)):
+        if any(map(any, amounts)):
+            x = layer_by_rank(kind, len(pairs))(amounts if len(pairs) > 1 else amounts[0], dtype=x.dtype)(x)
     return x
-
-
-def pad_value(x: Any, before: Sequence[int], after: Sequence[int], value: float) -> Any:
-    """Pad the spatial dims of a channels-last tensor with a value; negative amounts crop."""
-    if not any((*before, *after)):
-        return x
-    widths = [[0, 0], *([b, a] for b, a in zip(before, after, strict=True)), [0, 0]]
-    return ops.pad(x, widths, constant_values=value)
 
 
 def take_strided(x: Any, strides: Sequence[int]) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 import onnx_ir as ir
 
 from convert.graph.misread_attributes import has_misread_attributes, misread_attribute
+from convert.graph.windows import spatial_sizes, transposed_window, window_of
 from convert.semantics.einsum import axes_of_labels, result_of_equation
 from convert.semantics.interpolation import resized_length
-from convert.semantics.windows import axis_pads, extent, window_count
 
 # Constants of at most this many bytes take part in inference (shapes, axes).
 _SMALL = 4096
@@ -131,24 +133,48 @@ def leave_out_windows(node: ir.Node) -> bool:
     Before opset 22, ONNX's inference counts such a last window.
     """
     x, y, auto_pad = node.inputs[0], node.outputs[0], node.attributes.get_string("auto_pad", "NOTSET")
-    kernel = node.attributes.get_ints("kernel_shape")
-    if x is None or x.shape is None or y.shape is None or not kernel or (auto_pad or "").startswith("SAME"):
+    window = window_of(node)
+    if window is None or (auto_pad or "").startswith("SAME") or not node.attributes.get_int("ceil_mode", 0):
         return False
-    if not node.attributes.get_int("ceil_mode", 0):
+    if y.shape is None or len(y.shape) != window.rank + 2:
         return False
-    strides = node.attributes.get_ints("strides") or [1] * len(kernel)
-    dilations = node.attributes.get_ints("dilations") or [1] * len(kernel)
-    pads = node.attributes.get_ints("pads") or [0] * (2 * len(kernel))
-    dims = list(y.shape)
-    for i, size in enumerate(x.shape[2:]):
-        if isinstance(size, int) and isinstance(dims[2 + i], int):
-            span, given = extent(kernel[i], dilations[i]), (pads[i], pads[i + len(kernel)])
-            before, after = axis_pads(size, span, strides[i], given, auto_pad or "", ceil_mode=1)
-            dims[2 + i] = window_count(size, span, strides[i], before, after)
+    sizes = spatial_sizes(x, window.rank)
+    window = window.unpadded if auto_pad == "VALID" else window
+    counts = window.with_ceil_mode(sizes).counts([n or 0 for n in sizes])
+    dims = _where_known(y.shape, sizes, counts)
     changed = dims != list(y.shape)
     for output in node.outputs if changed else ():
         output.shape = ir.Shape(dims)
     return changed
+
+
+def remove_by_auto_pad(node: ir.Node) -> bool:
+    """Correct the lengths of a ConvTranspose with auto_pad or output_shape; return whether any was wrong.
+
+    ONNX's inference (1.23) subtracts no output padding for SAME, and forgets dims that are shorter than the input's.
+    """
+    x, y, window = node.inputs[0], node.outputs[0], window_of(node)
+    if window is None or y.shape is None or len(y.shape) < 2:
+        return False
+    sizes = spatial_sizes(x, window.rank)
+    made = transposed_window(node, window, sizes)
+    if made is None:
+        return False
+    parts = zip(sizes, window.strides, window.spans, made[1], made[0].pairs, strict=True)
+    lengths = [((n or 1) - 1) * s + r + e - before - after for n, s, r, e, (before, after) in parts]
+    dims = _where_known(y.shape, sizes, lengths)
+    changed = dims != list(y.shape)
+    if changed:
+        y.shape = ir.Shape(dims)
+    return changed
+
+
+def _where_known(
+    shape: ir.Shape, sizes: Sequence[int | None], lengths: Sequence[int]
+) -> list[int | ir.SymbolicDim | None]:
+    """Return a shape with the spatial lengths that follow from known sizes."""
+    given = [*shape[2:], *[None] * len(sizes)]
+    return [*shape[:2], *(d if n is None else length for d, n, length in zip(given, sizes, lengths, strict=False))]
 
 
 def count_half_of_spectrum(node: ir.Node) -> bool:
@@ -190,6 +216,7 @@ def shape_of_input(node: ir.Node) -> bool:
 _CORRECTIONS = {
     "Resize": resized_by_runtimes,
     **dict.fromkeys(("GroupNormalization", "MeanVarianceNormalization"), shape_of_input),
+    "ConvTranspose": remove_by_auto_pad,
     "STFT": count_half_of_spectrum,
     "Einsum": repeat_ones_of_einsum,
     **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), leave_out_windows),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from convert.errors import Unsupported
+from convert.semantics.windows import Window
 
 from ..blob import Blob
 from ..net import Net
 from .padding import crop, pad_constant, slice_axis
 from .shapes import concat, full_like, reshape_fixed, transpose
-from .windows import Window
 
 
 def transpose_by_convolution(
@@ -22,14 +22,20 @@ def transpose_by_convolution(
     n = made.rank
     for i in range(n):
         x = _insert_zeros(net, x, 2 + i, made.strides[i])
-    around = [made.extent(i) - 1 - made.pads[i] for i in range(n)]
-    around += [made.extent(i) - 1 - made.pads[n + i] + extra[i] for i in range(n)]
+    around = [r - 1 - p for r, p in zip(made.spans, made.before, strict=True)]
+    around += [r - 1 - p + e for r, p, e in zip(made.spans, made.after, extra, strict=True)]
     full = [0, 0, *around[:n], 0, 0, *around[n:]]
-    if min(around) < 0 or any(p >= made.extent(i % n) for i, p in enumerate(around)):
+    if min(around) < 0 or any(p >= r for p, r in zip(around, made.spans * 2, strict=True)):
         x, around = pad_constant(net, crop(net, x, full), full, 0.0), [0] * 2 * n
     operands = [x, _flip_kernel(net, w, group), *([] if b is None else [b])]
     return net.op(
-        "Conv", operands, kernels=made.kernel, strides=[1] * n, pads=around, dilations=made.dilations, group=group
+        "Conv",
+        operands,
+        kernels=list(made.kernel),
+        strides=[1] * n,
+        pads=around,
+        dilations=list(made.dilations),
+        group=group,
     )
 
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.semantics.windows import Window
 
 from ..blob import Blob
 from ..net import Net
 from .padding import pad_constant
 from .shapes import transpose
-from .windows import Window
+from .windows import known_sizes, pads_of_all_dims
 
 
 class Taps(NamedTuple):
@@ -33,13 +33,12 @@ def gather_taps(net: Net, x: Blob, made: Window, filling: float, counts: list[in
 
     `counts` are the numbers of windows along the axes.
     """
-    sizes = _spatial_dims(net, x)
+    sizes = [d for d in known_sizes(net, x) if d is not None]
     grids = [
-        np.arange(counts[i])[None, :] * made.strides[i] + np.arange(made.kernel[i])[:, None] * made.dilations[i]
-        for i in range(made.rank)
+        np.arange(count)[None, :] * s + np.arange(k)[:, None] * d
+        for count, s, k, d in zip(counts, made.strides, made.kernel, made.dilations, strict=True)
     ]
-    ends = [max(0, int(g.max()) + 1 - made.pads[i] - sizes[i]) for i, g in enumerate(grids)]
-    y = pad_constant(net, x, [0, 0, *made.pads[: made.rank], 0, 0, *ends], filling)
+    y = pad_constant(net, x, pads_of_all_dims(made), filling)
     for i, grid in enumerate(grids):
         # Axis 2 + 2·i: each axis before it has become two, taps and windows.
         axis = 2 + 2 * i
@@ -54,18 +53,11 @@ def gather_taps(net: Net, x: Blob, made: Window, filling: float, counts: list[in
     return Taps(flat, inside, places, counts)
 
 
-def _spatial_dims(net: Net, x: Blob) -> list[int]:
-    sizes = [d for d in net.shape(x)[2:] if isinstance(d, int)]
-    if len(sizes) < net.rank(x) - 2:
-        raise Unsupported("windows that are gathered, over spatial dims that are not fixed")
-    return sizes
-
-
 def _tap_positions(grids: list[np.ndarray], sizes: list[int], made: Window) -> tuple[np.ndarray, np.ndarray]:
     """Return for each tap [windows, taps] whether it is inside the input, and its flat index."""
     inside, places = np.ones([1, 1], bool), np.zeros([1, 1], np.int64)
     for i, grid in enumerate(grids):
-        cell = grid.T - made.pads[i]  # [windows, taps] along this axis
+        cell = grid.T - made.before[i]  # [windows, taps] along this axis
         within = (cell >= 0) & (cell < sizes[i])
         inside = (inside[:, None, :, None] & within[None, :, None, :]).reshape(
             inside.shape[0] * cell.shape[0], inside.shape[1] * cell.shape[1]

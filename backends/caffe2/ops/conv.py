@@ -9,12 +9,12 @@ import numpy as np
 
 from convert.errors import Unsupported
 from convert.graph.tensors import dims_of, lazy_tensor
-from convert.semantics.windows import split_pads, transposed_same_pads
+from convert.semantics.windows import Window
 
 from ..blob import Blob
 from ..common.conv_transpose import transpose_by_convolution
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.windows import Window, window
+from ..common.windows import known_sizes, window
 from ..net import Net
 from ..rules import onnx_op
 
@@ -36,7 +36,7 @@ def conv(
     """Convolution of any rank, group, dilation and pads."""
     made = window(net, x, kernel_shape or kernel_size(net, w), strides, dilations, pads, auto_pad)
     operands = [widen(net, v, FLOAT) for v in (x, w, b) if v is not None]
-    y = net.op("Conv", operands, **window_arguments(made), dilations=made.dilations, group=group)
+    y = net.op("Conv", operands, **window_arguments(made), dilations=list(made.dilations), group=group)
     return cast(net, y, x.dtype)
 
 
@@ -64,17 +64,23 @@ def conv_transpose(
     kernel = list(kernel_shape or kernel_size(net, w))
     n = len(kernel)
     extra = list(output_padding or [0] * n)
-    made = _transposed_window(net, x, kernel, strides, dilations, pads, auto_pad, extra, output_shape)
+    found = Window.of(kernel, strides, dilations, pads).transposed(known_sizes(net, x), extra, auto_pad, output_shape)
+    if found is None:
+        raise Unsupported("output_shape with a spatial size that is not fixed")
+    made, extra = found
     data, weights, bias = widen(net, x, FLOAT), widen(net, w, FLOAT), None if b is None else widen(net, b, FLOAT)
-    if n > 2 or min(made.pads) < 0 or (w.content is None and any(d > 1 for d in made.dilations)):
+    dilated = any(d > 1 for d in made.dilations)
+    # Caffe2 takes output padding that is less than the stride.
+    wide = any(e >= s for e, s in zip(extra, made.strides, strict=True))
+    if n > 2 or min(made.pads) < 0 or wide or (w.content is None and dilated):
         return cast(net, transpose_by_convolution(net, data, weights, bias, made, extra, group), x.dtype)
-    if any(d > 1 for d in made.dilations):
+    if dilated:
         w = _dilate_kernel(net, w, made)
-        made = Window(kernel_size(net, w), made.strides, [1] * n, made.pads)
+        made = Window.of(kernel_size(net, w), made.strides, None, made.pads)
     operands = [widen(net, v, FLOAT) for v in (x, w)]
     if n == 1:
         operands = [net.ExpandDims(v, dims=[2]) for v in operands]
-        made = Window([1, *made.kernel], [1, *made.strides], [1, 1], [0, made.pads[0], 0, made.pads[1]])
+        made = Window.of([1, *made.kernel], [1, *made.strides], None, [0, *made.before, 0, *made.after])
         extra = [0, *extra]
     if b is not None:
         operands.append(widen(net, b, FLOAT))
@@ -84,7 +90,7 @@ def conv_transpose(
 
 def window_arguments(made: Window) -> dict[str, Any]:
     """Return the arguments of Caffe2's windowed operators."""
-    return {"kernels": made.kernel, "strides": made.strides, "pads": made.pads}
+    return {"kernels": list(made.kernel), "strides": list(made.strides), "pads": made.pads}
 
 
 def kernel_size(net: Net, w: Blob) -> list[int]:
@@ -95,46 +101,13 @@ def kernel_size(net: Net, w: Blob) -> list[int]:
     return [int(s) for s in sizes if isinstance(s, int)]
 
 
-def _transposed_window(
-    net: Net,
-    x: Blob,
-    kernel: list[int],
-    strides: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    auto_pad: str,
-    extra: list[int],
-    output_shape: Sequence[int] | None,
-) -> Window:
-    """Return the window with pads computed from `output_shape` or `auto_pad`, by ONNX's formula: total = stride·(size −
-    1) + extra + extent − output.
-    """
-    n = len(kernel)
-    made = Window(kernel, list(strides or [1] * n), list(dilations or [1] * n), list(pads or [0] * 2 * n))
-    if output_shape is None and auto_pad in ("NOTSET", "VALID", ""):
-        return made if auto_pad != "VALID" else Window(kernel, made.strides, made.dilations, [0] * 2 * n)
-    begins, ends = [], []
-    for i in range(n):
-        if output_shape is not None:
-            size = net.shape(x)[2 + i]
-            if not isinstance(size, int):
-                raise Unsupported("output_shape with a spatial size that is not fixed")
-            total = made.strides[i] * (size - 1) + extra[i] + made.extent(i) - output_shape[i]
-            before, after = split_pads(total, auto_pad)
-        else:
-            before, after = transposed_same_pads(made.extent(i), made.strides[i], extra[i], auto_pad)
-        begins.append(before)
-        ends.append(after)
-    return Window(kernel, made.strides, made.dilations, [*begins, *ends])
-
-
 def _dilate_kernel(net: Net, w: Blob, made: Window) -> Blob:
     """Return a constant kernel with `dilations` − 1 zeros between its elements."""
     content = w.content
     if content is None:
         raise Unsupported("a ConvTranspose with dilations and a weight computed at run time")
     shape = list(dims_of(content))
-    size = shape[:2] + [made.extent(i) for i in range(made.rank)]
+    size = [*shape[:2], *made.spans]
     steps = (slice(None), slice(None), *(slice(None, None, d) for d in made.dilations))
 
     def make() -> np.ndarray:

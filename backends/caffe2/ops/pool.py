@@ -9,12 +9,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph.values import is_used
+from convert.semantics.windows import Window
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.padding import pad_constant
 from ..common.pool_windows import gather_taps, restore_spatial
-from ..common.windows import Window, ceil_pads, window, window_counts
+from ..common.windows import pads_of_all_dims, window, window_counts
 from ..net import Net
 from ..rules import onnx_op
 from .conv import window_arguments
@@ -26,7 +27,6 @@ def max_pool(
     x: Blob,
     *,
     auto_pad: str,
-    ceil_mode: int,
     dilations: Sequence[int] | None,
     kernel_shape: Sequence[int],
     pads: Sequence[int] | None,
@@ -37,15 +37,13 @@ def max_pool(
     indices on CUDA only.
     """
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
-    if ceil_mode:
-        made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
     wide = widen(net, x, FLOAT)
     indexed = any(is_used(v) for v in net.results[1:])
     if indexed or any(d > 1 for d in made.dilations):
         values, indices = _max_by_gather(net, wide, made, storage_order, indexed)
         return [cast(net, values, x.dtype), *indices]
     if any(p >= k for p, k in zip(made.pads, made.kernel * 2, strict=True)):
-        wide, made = pad_constant(net, wide, _pads_of_all_dims(made), -3.4028234663852886e38), _unpadded_window(made)
+        wide, made = pad_constant(net, wide, pads_of_all_dims(made), -3.4028234663852886e38), made.unpadded
     return cast(net, net.MaxPool(wide, **window_arguments(made)), x.dtype)
 
 
@@ -55,25 +53,18 @@ def average_pool(
     x: Blob,
     *,
     auto_pad: str,
-    ceil_mode: int,
     count_include_pad: int,
     dilations: Sequence[int] | None,
     kernel_shape: Sequence[int],
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> Blob:
-    """AveragePool-22. With `ceil_mode`, elements beyond the explicit pads do not count, so zeros are padded first."""
+    """AveragePool-22. Dilated pools gather their windows."""
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
     wide = widen(net, x, FLOAT)
     counted = bool(count_include_pad) and any(made.pads)
     if any(d > 1 for d in made.dilations):
-        return cast(net, _mean_by_gather(net, wide, made, counted, bool(ceil_mode)), x.dtype)
-    if ceil_mode:
-        ends = ceil_pads(net, x, made)
-        if counted:
-            wide, counted = pad_constant(net, wide, _pads_of_all_dims(made), 0.0), False
-            ends = [e - p for e, p in zip(ends, made.pads, strict=True)]
-        made = Window(made.kernel, made.strides, made.dilations, ends)
+        return cast(net, _mean_by_gather(net, wide, made, counted), x.dtype)
     y = net.AveragePool(wide, **window_arguments(made), count_include_pad=int(counted))
     return cast(net, y, x.dtype)
 
@@ -101,7 +92,6 @@ def lp_pool(
     x: Blob,
     *,
     auto_pad: str,
-    ceil_mode: int,
     dilations: Sequence[int] | None,
     kernel_shape: Sequence[int],
     p: int,
@@ -110,8 +100,6 @@ def lp_pool(
 ) -> Blob:
     """LpPool-22: the p-th root of the sum of p-th powers over each window; the windows are gathered."""
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
-    if ceil_mode:
-        made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
     found = gather_taps(net, widen(net, x, FLOAT), made, 0.0, window_counts(net, x, made))
     total = net.op("ReduceSum", [_power(net, net.Abs(found.cells), p)], axes=[3], keepdims=0)
     return cast(net, restore_spatial(net, _root(net, total, p), found, FLOAT[0]), x.dtype)
@@ -149,39 +137,14 @@ def _max_by_gather(net: Net, x: Blob, made: Window, storage_order: int, indexed:
     return made_values, [restore_spatial(net, net.Add(cell, net.const(planes)), found, ir.DataType.INT64)]
 
 
-def _mean_by_gather(net: Net, x: Blob, made: Window, counted: bool, ceil: bool) -> Blob:
-    """Return means of gathered windows. Elements in the padding count only with `count_include_pad`."""
-    larger = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made)) if ceil else made
-    found = gather_taps(net, x, larger, 0.0, window_counts(net, x, larger))
-    number = found.inside
-    if counted:
-        grown = [
-            int(str(d)) + a + b for d, a, b in zip(net.shape(x)[2:], made.pads, made.pads[made.rank :], strict=False)
-        ]
-        number = _inside_mask(larger, found.sizes, grown)
+def _mean_by_gather(net: Net, x: Blob, made: Window, counted: bool) -> Blob:
+    """Return means of gathered windows. Elements in the padding count only if `counted`."""
+    found = gather_taps(net, x, made, 0.0, window_counts(net, x, made))
     total = net.op("ReduceSum", [found.cells], axes=[3], keepdims=0)
-    size = net.const(number.sum(axis=1).astype(np.float32))
+    number = np.full(len(found.inside), np.prod(made.kernel)) if counted else found.inside.sum(axis=1)
+    size = net.const(number.astype(np.float32))
     return restore_spatial(net, net.Div(net.facts(total, FLOAT[0], net.shape(found.cells)[:3]), size), found, FLOAT[0])
-
-
-def _inside_mask(made: Window, sizes: list[int], padded: list[int]) -> np.ndarray:
-    """Return for each tap [windows, taps] whether it is inside the input with its explicit pads."""
-    inside = np.ones([1, 1], bool)
-    for i in range(made.rank):
-        cell = np.arange(sizes[i])[:, None] * made.strides[i] + np.arange(made.kernel[i])[None, :] * made.dilations[i]
-        inside = (inside[:, None, :, None] & (cell < padded[i])[None, :, None, :]).reshape(
-            inside.shape[0] * cell.shape[0], inside.shape[1] * cell.shape[1]
-        )
-    return inside
 
 
 def _global_pool(net: Net, operator: str, x: Blob) -> Blob:
     return cast(net, net.op(operator, [widen(net, x, FLOAT)], global_pooling=1), x.dtype)
-
-
-def _pads_of_all_dims(made: Window) -> list[int]:
-    return [0, 0, *made.pads[: made.rank], 0, 0, *made.pads[made.rank :]]
-
-
-def _unpadded_window(made: Window) -> Window:
-    return Window(made.kernel, made.strides, made.dilations, [0] * 2 * made.rank)

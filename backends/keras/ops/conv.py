@@ -10,13 +10,13 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
-from convert.semantics.windows import axis_pads, split_pads, transposed_same_pads
+from convert.semantics.windows import Window
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
 from ..rules import channels_last
 from ..tensors import fusion_barrier
-from ..windows import KerasWindows, layer_by_rank, pad_zeros, spatial_sizes, take_strided, windows
+from ..windows import layer_by_rank, pad_zeros, spatial_sizes, take_strided, windows
 
 
 @channels_last("Conv")
@@ -24,28 +24,28 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     if x.shape[-1] is None:
         raise Unsupported("channels of dynamic number")
     kernel = kernel_shape or list(w.shape[2:])
-    window = windows(spatial_sizes(x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
-    window = _without_negative_pads(window, spatial_sizes(x))
+    # Layers have either strides or dilations; depthwise layers need equal strides.
+    depthwise = group > 1 and w.shape[1] == 1 and len(kernel) < 3
+    steps, gaps = strides or [1] * len(kernel), dilations or [1] * len(kernel)
+    whole = max(gaps) == 1 and not (depthwise and len(set(steps)) > 1)
+    window = windows(x, kernel, strides, dilations, pads, auto_pad, whole and not _has_long_strides(kernel, steps))
     if group == 1 and max(window.dilations) == 1:
         x, w, window = _apart_from_one_column(x, w, window)
-    if not window.has_same_pads:
-        x = pad_zeros(x, window.before, window.after)
+    same = window.has_same_pads(spatial_sizes(x)) and (whole or max(steps) == 1)
+    same = same and not _has_long_strides(kernel, steps)
+    if not same:
+        x = pad_zeros(x, window.pairs)
         # oneDNN fuses Pad and Conv3D into one operator, but TensorFlow infers its shape without the pads. It then
         # removes a slice that seems to cut nothing, and a mean that seems to be over one element (2.21). If a window
         # lies entirely in the pads after the input, oneDNN reads beyond them and may crash the process.
-        beyond = _end_padding(x) >= window.reach[-1]
+        beyond = _end_padding(x) >= window.spans[-1]
         x = fusion_barrier(x) if beyond or (len(kernel) == 3 and _is_padded(x)) else x
     elif len(kernel) == 3 and _is_padded(x):
         # Under oneDNN the layer applies the pads of the Pad before it, and not its own (TensorFlow 2.21).
         x = ops.concatenate([x[:, :1], x[:, 1:]], 1)
-    # Layers have either strides or dilations; depthwise layers need equal strides.
-    depthwise = group > 1 and w.shape[1] == 1 and len(kernel) < 3
-    whole = max(window.dilations) == 1 and not (depthwise and len(set(window.strides)) > 1)
-    if not whole and window.same and max(window.strides) > 1:
-        raise Unsupported("auto_pad with strides and dilations, or with unequal strides of a depthwise convolution")
     arguments = {
         "strides": window.strides if whole else [1] * len(kernel),
-        "padding": "same" if window.has_same_pads else "valid",
+        "padding": "same" if same else "valid",
         "dilation_rate": window.dilations,
         "data_format": "channels_last",
     }
@@ -69,26 +69,13 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     return y if whole else take_strided(y, window.strides)
 
 
-def _without_negative_pads(window: KerasWindows, sizes: Sequence[int | None]) -> KerasWindows:
-    """Return the window with explicit pads if TensorFlow's Conv3D would compute negative ones for "same".
+def _has_long_strides(kernel: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether TensorFlow's Conv3D might compute negative pads for "same", without oneDNN (TensorFlow 2.21).
 
-    Without oneDNN, TensorFlow 2.21 pads by (windows - 1) · stride + reach - size, without the maximum with 0. If a
-    stride is reach + 2 or more, the first window begins inside the input. Raises `Unsupported` if the pads depend on an
-    unknown size.
+    It pads by (windows - 1) · stride + kernel - size, without the maximum with 0. If a stride is kernel + 2 or more,
+    the first window begins inside the input.
     """
-    steps = list(zip(sizes, window.reach, window.strides, strict=True))
-    if not window.same or len(steps) < 3 or all(s < r + 2 for _, r, s in steps):
-        return window
-    pads = []
-    for n, r, s in steps:
-        if n is None and r > 2 and s > 1:
-            raise Unsupported(
-                "auto_pad over three dims of dynamic size with long strides",
-                hint="give the sizes: --input NAME:DTYPE[DIMS]",
-            )
-        # The last window of at most two elements ends at the last element or one after it.
-        pads.append(((r - 1) // 2, r // 2) if n is None else axis_pads(n, r, s, (0, 0), "SAME_UPPER"))
-    return replace(window, before=tuple(b for b, _ in pads), after=tuple(a for _, a in pads), same=False)
+    return len(kernel) == 3 and any(s >= n + 2 for n, s in zip(kernel, strides, strict=True))
 
 
 def _is_padded(x: KerasTensor) -> bool:
@@ -115,14 +102,14 @@ def _end_padding(x: KerasTensor) -> int:
     return int(operation.pad_width[-2][1]) if type(operation).__name__ == "Pad" else 0
 
 
-def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tuple[KerasTensor, Value, KerasWindows]:
+def _apart_from_one_column(x: KerasTensor, w: Value, window: Window) -> tuple[KerasTensor, Value, Window]:
     """Return an equivalent convolution that oneDNN computes correctly.
 
     oneDNN reads elements outside the window if there is a single input channel, a stride along the width only, and room
     for one window along the width (TensorFlow 2.21). A single window needs no stride, so the stride is dropped. If the
     width is unknown, a channel of zeros is added.
     """
-    strides, width, reach = window.strides, x.shape[-2], window.reach[-1]
+    strides, width, reach = window.strides, x.shape[-2], window.spans[-1]
     if x.shape[-1] != 1 or len(strides) < 2 or strides[-1] == 1 or strides[-2] > 1:
         return x, w, window
     if width is not None and not window.same:
@@ -178,23 +165,26 @@ def _dynamic_conv(
 def conv_transpose(
     k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, output_padding, output_shape, pads, strides
 ):
-    kernel = list(kernel_shape or w.shape[2:])
-    rank = len(kernel)
-    strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    extra = output_padding or [0] * rank
-    window = KerasWindows(tuple(kernel), tuple(strides), tuple(dilations))
-    before, after = _crop_amounts(window, spatial_sizes(x), extra, pads, auto_pad, output_shape)
+    made = Window.of(kernel_shape or w.shape[2:], strides, dilations, pads).transposed(
+        spatial_sizes(x), output_padding or [0] * (len(x.shape) - 2), auto_pad, output_shape
+    )
+    if made is None:
+        raise Unsupported("output_shape over a dim of dynamic size")
     if not isinstance(w, Constant) or not (bias is None or isinstance(bias, Constant)):
         raise Unsupported("weights computed at run time")
     if x.shape[-1] is None:
         raise Unsupported("channels of dynamic number")
-    if max(dilations) > 1:  # Keras does not combine them with strides; without oneDNN the CPU kernel has no dilations
-        w, kernel, dilations = _dilate_kernel(w, dilations), list(window.reach), [1] * rank
+    window, extra = made
+    # Keras's layer returns (n − 1)·stride + max(stride, span) elements along each dim.
+    tails = [e - max(s - r, 0) for e, s, r in zip(extra, window.strides, window.spans, strict=True)]
+    crop = [(-b, t - a) for (b, a), t in zip(window.pairs, tails, strict=True)]
+    if max(window.dilations) > 1:  # Keras does not combine them with strides, nor the CPU kernel without oneDNN
+        w = _dilate_kernel(w, window.dilations)
     # If the result is padded, the bias is added afterwards.
-    inside = min(*before, *after, 0) == 0
-    arguments = {"kernel_size": tuple(kernel), "strides": tuple(strides), "dilation_rate": tuple(dilations)}
+    inside = max(map(max, crop)) <= 0
+    arguments = {"kernel_size": window.spans, "strides": window.strides, "dilation_rate": (1,) * window.rank}
     y = _conv_transpose_groups(k, x, w, bias if inside else None, group, arguments)
-    y = pad_zeros(y, [-b for b in before], [-a for a in after])
+    y = pad_zeros(y, crop)
     return y if bias is None or inside else ops.add(y, k.tensor(bias))
 
 
@@ -218,35 +208,6 @@ def _conv_transpose_groups(
 def _part_rows(x: Constant, index: int, size: int) -> Constant:
     """Return the `index`-th group of `size` rows of a constant."""
     return x.map((size, *x.shape[1:]), lambda a: a[index * size : (index + 1) * size])
-
-
-def _crop_amounts(
-    window: KerasWindows,
-    sizes: Sequence[int | None],
-    extra: Sequence[int],
-    pads: Sequence[int] | None,
-    auto_pad: str,
-    output_shape: Sequence[int] | None,
-) -> tuple[list[int], list[int]]:
-    """Return how much to crop before and after the full result, (n − 1)·stride + max(stride, reach) along each dim."""
-    rank = len(sizes)
-    reach, strides = window.reach, window.strides
-    if output_shape is None and not auto_pad.startswith("SAME"):
-        own = list(pads) if pads is not None and auto_pad == "NOTSET" else [0] * 2 * rank
-        before, after = own[:rank], own[rank:]
-    else:
-        if output_shape is None:
-            split = [transposed_same_pads(r, s, e, auto_pad) for r, s, e in zip(reach, strides, extra, strict=True)]
-        else:
-            known = [n for n in sizes if n is not None]
-            if len(known) < rank:
-                raise Unsupported("output_shape over a dim of dynamic size")
-            full = [(n - 1) * s + r for n, s, r in zip(known, strides, reach, strict=True)]
-            split = [split_pads(f + e - o, auto_pad) for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
-        before, after = [b for b, _ in split], [a for _, a in split]
-    # A stride longer than the kernel leaves zeros after the last window.
-    tail = [max(s - r, 0) for s, r in zip(strides, reach, strict=True)]
-    return before, [a - e + t for a, e, t in zip(after, extra, tail, strict=True)]
 
 
 def _dilate_kernel(w: Constant, dilations: Sequence[int]) -> Constant:

@@ -270,7 +270,7 @@ def _pad_constant(k: Emitter, x: KerasTensor, widths: Sequence[Sequence[int]], v
     if 2 < len(x.shape) < 6 and is_floating(x) and not fill.any():
         for axis in (0, len(x.shape) - 1):
             x = _between_zeros(x, axis, *widths[axis])
-        return pad_zeros(x, [b for b, _ in widths[1:-1]], [e for _, e in widths[1:-1]])
+        return pad_zeros(x, widths[1:-1])
     if x.dtype == "bool":
         return ops.cast(ops.pad(ops.cast(x, "int8"), widths, constant_values=int(fill.reshape(()))), "bool")
     return ops.pad(x, widths, constant_values=fill.reshape(()).item())

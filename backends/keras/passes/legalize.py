@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from convert.legalize.broadcasts import choose_broadcasts, split_broadcasts
+from convert.legalize.normalize_windows import normalize_windows
 from convert.legalize.unroll_loops import is_known_loop, unroll_loops
 from convert.legalize.write_out import write_out
 from convert.passes import Pass, run_passes
@@ -59,6 +60,7 @@ _WHOLE = ("SequenceMap", "StringNormalizer")
 BEFORE_LAYOUT: tuple[Pass, ...] = (
     drop_size_checks,  # Keras has no computed Split to write them as
     name_resized_axes,  # before a Resize is written out, axis by axis
+    normalize_windows,  # rules know no ceil_mode
     expand_unsupported,  # before the loops: some function bodies have them
     clean,  # folds the number of repeats of a loop
     unroll_loops,  # functional models have no subgraphs

@@ -19,7 +19,7 @@ from convert.graph import register_initializer
 from convert.graph.values import known_dims
 from convert.semantics.einsum import squeeze_labels
 from convert.semantics.interpolation import resized_length
-from convert.semantics.windows import axis_pads, extent
+from convert.semantics.windows import Window
 
 
 def write_inferred_shapes(model: ir.Model) -> bool:
@@ -65,28 +65,22 @@ def _pad_for_last_window(node: ir.Node) -> bool:
     shape = None if x is None else known_dims(x)
     if not node.attributes.get_int("ceil_mode", 0) or shape is None or auto_pad.startswith("SAME"):
         return False
-    kernel = list(node.attributes.get_ints("kernel_shape") or ())
-    strides = list(node.attributes.get_ints("strides") or [1] * len(kernel))
-    dilations = list(node.attributes.get_ints("dilations") or [1] * len(kernel))
-    pads = [0] * (2 * len(kernel)) if auto_pad == "VALID" else list(node.attributes.get_ints("pads") or ())
-    pads = pads or [0] * (2 * len(kernel))
-    wanted, dropped, longer = list(pads), False, False
-    for axis, (size, stride) in enumerate(zip(shape[2:], strides, strict=True)):
-        if not isinstance(size, int):
-            return False
-        before, after = pads[axis], pads[axis + len(kernel)]
-        span = extent(kernel[axis], dilations[axis])
-        _, pad = axis_pads(size, span, stride, (before, after), "NOTSET", ceil_mode=1)
-        count = (size + before + pad - span) // stride + 1
-        dropped |= -(-(size + before + after - span) // stride) + 1 > count
-        longer |= pad > after
-        wanted[axis + len(kernel)] = pad
-    counted = node.attributes.get_int("count_include_pad", 0)
-    if not dropped or (longer and counted):
+    strides, dilations, pads = (node.attributes.get_ints(name) for name in ("strides", "dilations", "pads"))
+    pads = None if auto_pad == "VALID" else pads
+    given = Window.of(node.attributes.get_ints("kernel_shape") or (), strides, dilations, pads)
+    sizes = [n for n in shape[2:] if isinstance(n, int)]
+    if len(sizes) < given.rank:
+        return False
+    wanted = given.with_ceil_mode(sizes)
+    # The number of windows if none was left out: rounded up, it is what stride - 1 more elements give.
+    whole = given.with_pads([(b, a + s - 1) for (b, a), s in zip(given.pairs, given.strides, strict=True)])
+    dropped = wanted.counts(sizes) != whole.counts(sizes)
+    longer = any(a > b for a, b in zip(wanted.after, given.after, strict=True))
+    if not dropped or (longer and node.attributes.get_int("count_include_pad", 0)):
         return False
     for name in ("ceil_mode", "auto_pad"):
         node.attributes.pop(name, None)
-    node.attributes["pads"] = ir.AttrInt64s("pads", wanted)
+    node.attributes["pads"] = ir.AttrInt64s("pads", wanted.pads)
     return True
 
 

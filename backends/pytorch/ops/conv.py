@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from convert.semantics.windows import extent, same_pads, split_pads
+from convert.semantics.windows import Window, extent
 
 from ..common import own_tensor
 from ..rules import host, onnx_op
@@ -17,47 +17,31 @@ _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-def window_pads(sizes: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any) -> Any:
-    """Return the pads before and after each spatial axis, as pairs; they are symbols if sizes are."""
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        spans = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
-        return [
-            same_pads(n, span, s, auto_pad, torch.sym_max) for n, span, s in zip(sizes, spans, strides, strict=True)
-        ]
-    if auto_pad == "VALID" or pads is None:
-        return [(0, 0)] * len(kernel)
-    rank = len(kernel)
-    return list(zip(pads[:rank], pads[rank:], strict=True))
+def windows(x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any) -> Window:
+    """Return the windows over the spatial axes of x; pads are symbols if sizes are."""
+    made = Window.of(kernel, strides, dilations, pads).with_auto_pad(x.shape[2:], auto_pad, torch.sym_max)
+    assert made is not None  # no size is None
+    return made
 
 
-def padded(x: Any, pairs: Any, value: Any = 0.0) -> Any:
-    """Return x with pads at its last axes."""
-    flat = [n for pair in reversed(pairs) for n in pair]
-    return F.pad(x, flat, value=value)
-
-
-def equal_pads(pairs: Any) -> Any:
-    """Return the pads if they are equal before and after every axis, else None."""
-    same = all(isinstance(a, int) and isinstance(b, int) and a == b >= 0 for a, b in pairs)
-    return [a for a, _ in pairs] if same else None
+def padded(x: Any, window: Window, value: Any = 0.0) -> Any:
+    """Return x with the pads of a window at its last axes; negative ones remove elements."""
+    return F.pad(x, [n for pair in reversed(window.pairs) for n in pair], value=value)
 
 
 @onnx_op("Conv")
 def conv(t, x, w, b=None, *, auto_pad, dilations, group, kernel_shape, pads, strides):
-    return convolve(x, w, b, auto_pad, dilations, group, pads, strides)
+    return convolve(x, w, b, windows(x, w.shape[2:], strides, dilations, pads, auto_pad), group)
 
 
-def convolve(x: Any, w: Any, b: Any, auto_pad: Any, dilations: Any, group: Any, pads: Any, strides: Any) -> Any:
+def convolve(x: Any, w: Any, b: Any, window: Window, group: Any) -> Any:
     """Return a convolution of any rank; data and weights have the same dtype."""
-    rank = w.dim() - 2
-    strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    pairs = window_pads(x.shape[2:], w.shape[2:], strides, dilations, auto_pad, pads)
-    equal = equal_pads(pairs)
-    if equal is None:
-        x, equal = padded(x, pairs), [0] * rank
-    if _needs_own_strides(x, w, strides, equal, dilations, group):
+    pads = window.equal_pads
+    if pads is None:
+        x, pads = padded(x, window), [0] * window.rank
+    if _needs_own_strides(x, w, window.strides, pads, window.dilations, group):
         x = own_tensor(x)
-    return _CONV[rank](x, w, b, strides, equal, dilations, group)
+    return _CONV[window.rank](x, w, b, list(window.strides), pads, list(window.dilations), group)
 
 
 def _needs_own_strides(x: Any, w: Any, strides: Any, pads: Any, dilations: Any, group: Any) -> bool:
@@ -80,30 +64,18 @@ def _needs_own_strides(x: Any, w: Any, strides: Any, pads: Any, dilations: Any, 
 def conv_transpose(
     t, x, w, b=None, *, auto_pad, dilations, group, kernel_shape, output_padding, output_shape, pads, strides
 ):
-    rank = w.dim() - 2
-    strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    extra = output_padding or [0] * rank
-    spans = [extent(k, d) for k, d in zip(w.shape[2:], dilations, strict=True)]
-    if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        sizes = output_shape or [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
-        totals = [
-            s * (n - 1) + e + span - size
-            for n, s, e, span, size in zip(x.shape[2:], strides, extra, spans, sizes, strict=True)
-        ]
-        if not output_shape:
-            totals = [torch.sym_max(total, 0) for total in totals]
-        pairs = [split_pads(total, auto_pad) for total in totals]
-    else:
-        pads = [0] * (2 * rank) if auto_pad == "VALID" or pads is None else pads
-        pairs = list(zip(pads[:rank], pads[rank:], strict=True))
-    equal = equal_pads(pairs)
-    small = all(e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True))
-    if equal is not None and small:
-        return _TRANSPOSED[rank](x, w, b, strides, equal, extra, group, dilations)
+    given, extra = Window.of(w.shape[2:], strides, dilations, pads), output_padding or [0] * (w.dim() - 2)
+    made = given.transposed(x.shape[2:], extra, auto_pad, output_shape, torch.sym_max)
+    assert made is not None  # no size is None
+    window, extra = made
+    pads, strides, dilations = window.equal_pads, list(window.strides), list(window.dilations)
+    small = all(isinstance(e, int) and e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True))
+    if pads is not None and small:
+        return _TRANSPOSED[window.rank](x, w, b, strides, pads, extra, group, dilations)
     # PyTorch's pads are symmetric and its output_padding is less than a stride: compute the whole output and crop it.
-    y = _TRANSPOSED[rank](x, w, None, strides, 0, 0, group, dilations)
-    y = padded(y, [(-a, e - b_) for (a, b_), e in zip(pairs, extra, strict=True)])
-    return y if b is None else y + b.reshape([-1, *[1] * rank])
+    y = _TRANSPOSED[window.rank](x, w, None, strides, 0, 0, group, dilations)
+    y = padded(y, window.with_pads([(-a, e - b_) for (a, b_), e in zip(window.pairs, extra, strict=True)]))
+    return y if b is None else y + b.reshape([-1, *[1] * window.rank])
 
 
 @onnx_op("ConvInteger")
@@ -114,7 +86,8 @@ def conv_integer(t, x, w, x_zero=None, w_zero=None, *, auto_pad, dilations, grou
         zero = w_zero.to(torch.int64)
         b = b - (zero if zero.dim() == 0 else zero.reshape([-1, *[1] * (w.dim() - 1)]))
     # Sums of products of bytes are exact in float64, which has fast kernels.
-    y = convolve(a.to(torch.float64), b.to(torch.float64), None, auto_pad, dilations, group, pads, strides)
+    window = windows(x, w.shape[2:], strides, dilations, pads, auto_pad)
+    y = convolve(a.to(torch.float64), b.to(torch.float64), None, window, group)
     return y.to(torch.int32)
 
 
@@ -126,24 +99,27 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
         if not isinstance(n, int):
             check(n >= 1)
     rank = len(image)
-    dilations, strides, pads = dilations or [1] * rank, strides or [1] * rank, pads or [0] * (2 * rank)
+    window = Window.of(block, strides, dilations, pads)
     n = x.shape[0]
     taps: Any = 1
     for k in block:
         taps = taps * k
     channels = x.shape[1] // taps
-    whole = [m + a + b for m, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
-    counts = [(m - extent(k, d)) // s + 1 for m, k, d, s in zip(whole, block, dilations, strides, strict=True)]
+    whole = [m + a + b for m, a, b in zip(image, window.before, window.after, strict=True)]
+    counts = window.counts(image)
     index = torch.zeros([1] * (2 * rank), dtype=torch.int64)
     for axis in range(rank):
-        inner = (torch.arange(block[axis]) * dilations[axis]).reshape([-1 if i == axis else 1 for i in range(2 * rank)])
-        outer = (torch.arange(counts[axis]) * strides[axis]).reshape(
-            [-1 if i == axis + rank else 1 for i in range(2 * rank)]
-        )
-        index = index * whole[axis] + inner + outer
+        inner = torch.arange(block[axis]) * window.dilations[axis]
+        outer = torch.arange(counts[axis]) * window.strides[axis]
+        index = index * whole[axis] + _along(inner, axis, 2 * rank) + _along(outer, axis + rank, 2 * rank)
     size: Any = 1
     for m in whole:
         size = size * m
     y = torch.zeros([n, channels, size], dtype=x.dtype).index_add(2, index.reshape(-1), x.reshape([n, channels, -1]))
     y = y.reshape([n, channels, *whole])
-    return padded(y, [(-a, -b) for a, b in zip(pads[:rank], pads[rank:], strict=True)])
+    return padded(y, window.with_pads([(-a, -b) for a, b in window.pairs]))
+
+
+def _along(numbers: Any, axis: int, rank: int) -> Any:
+    """Return a vector as a tensor of `rank` dims along one axis."""
+    return numbers.reshape([-1 if i == axis else 1 for i in range(rank)])

@@ -9,46 +9,31 @@ import torch
 import torch.nn.functional as F
 
 from convert.errors import Unsupported
-from convert.semantics.windows import ceil_pad, extent
+from convert.semantics.windows import Window
 
 from ..common import halves_in_float32
 from ..rules import onnx_op
-from .conv import equal_pads, padded, window_pads
+from .conv import padded, windows
 
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
-def _window(x: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any, ceil: Any) -> Any:
-    """Return the pads of each axis, with the extra padding of ceil_mode, and the pads without it."""
-    rank = len(kernel)
-    strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    pairs = window_pads(x.shape[2:], kernel, strides, dilations, auto_pad, pads)
-    if not ceil or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        return pairs, pairs, strides, dilations
-    whole = [
-        (before, ceil_pad(n, extent(k, d), s, before, after, torch.sym_min, torch.sym_max))
-        for n, (before, after), k, s, d in zip(x.shape[2:], pairs, kernel, strides, dilations, strict=True)
-    ]
-    return whole, pairs, strides, dilations
-
-
 @onnx_op("MaxPool")
-def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
-    rank, dtype = len(kernel_shape), x.dtype
-    whole, _, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
+def max_pool(t, x, *, auto_pad, dilations, kernel_shape, pads, storage_order, strides):
+    window, dtype = windows(x, kernel_shape, strides, dilations, pads, auto_pad), x.dtype
+    rank, equal = window.rank, window.equal_pads
     if rank > 3:
         raise Unsupported("MaxPool over more than three axes")
     y = x if dtype.is_floating_point else x.to(torch.float32)
-    equal = equal_pads(whole)
-    own = equal is not None and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True))
-    shifted = y if own else padded(y, whole, float("-inf"))
+    own = equal is not None and all(2 * p <= k for p, k in zip(equal, window.kernel, strict=True))
+    shifted = y if own else padded(y, window, float("-inf"))
     pool = max_of_lines if rank == 1 and not t.writes_code else _MAX[rank]
-    window = (kernel_shape, strides, equal if own else [0] * rank, dilations)
+    arguments = (kernel_shape, list(window.strides), equal if own else [0] * rank, list(window.dilations))
     if t.outputs < 2:
-        return pool(shifted, *window).to(dtype)
-    values, places = pool(shifted, *window, return_indices=True)
-    befores = [0] * rank if own else [a for a, _ in whole]
+        return pool(shifted, *arguments).to(dtype)
+    values, places = pool(shifted, *arguments, return_indices=True)
+    befores = [0] * rank if own else window.before
     return values.to(dtype), _flat_places(places, x, shifted, befores, bool(storage_order))
 
 
@@ -89,51 +74,41 @@ def _flat_places(places: Any, x: Any, shifted: Any, befores: Any, column_major: 
 
 
 @onnx_op("AveragePool")
-def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
-    rank, dtype = len(kernel_shape), x.dtype
-    whole, given, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
-    equal = equal_pads(whole)
-    plain = all(d == 1 for d in dilations) and rank <= 3
+def average_pool(t, x, *, auto_pad, count_include_pad, dilations, kernel_shape, pads, strides):
+    window, dtype = windows(x, kernel_shape, strides, dilations, pads, auto_pad), x.dtype
+    rank, equal = window.rank, window.equal_pads
+    plain = all(d == 1 for d in window.dilations) and rank <= 3
     # PyTorch rejects a volume that is smaller than the window without its pads.
-    plain = plain and (rank < 3 or all(_reaches(*axis) for axis in zip(x.shape[2:], kernel_shape, whole, strict=True)))
-    # PyTorch would also count the padding that ceil_mode adds.
-    own = equal is not None and (not count_include_pad or [tuple(p) for p in whole] == [tuple(p) for p in given])
-    if plain and own and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True)):
-        return _AVERAGE[rank](x, kernel_shape, strides, equal, False, bool(count_include_pad))
-    if plain and all(isinstance(p, int) and p == 0 for pair in whole for p in pair):
-        return _AVERAGE[rank](x, kernel_shape, strides)
-    total = _sums(padded(x, whole), kernel_shape, strides, dilations)
-    ones = torch.ones_like(x[:1, :1])
-    if count_include_pad:
-        ones = padded(ones, given, 1.0)
-        beyond = [(0, w[1] - g[1]) for w, g in zip(whole, given, strict=True)]
-        counted = padded(ones, beyond)
-    else:
-        counted = padded(ones, whole)
-    return (total / _sums(counted, kernel_shape, strides, dilations)).to(dtype)
+    plain = plain and (rank < 3 or all(map(_reaches, x.shape[2:], window.kernel, window.pairs)))
+    if plain and equal is not None and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True)):
+        how = () if window.is_unpadded else (equal, False, bool(count_include_pad))
+        return _AVERAGE[rank](x, kernel_shape, list(window.strides), *how)
+    total = _sums(padded(x, window), window)
+    counted = padded(torch.ones_like(x[:1, :1]), window, float(count_include_pad))
+    return (total / _sums(counted, window)).to(dtype)
 
 
-def _reaches(size: Any, window: int, pads: Any) -> bool:
-    return all(isinstance(p, int) and p == 0 for p in pads) or (isinstance(size, int) and size >= window)
+def _reaches(size: Any, kernel: int, pads: Any) -> bool:
+    return all(isinstance(p, int) and p == 0 for p in pads) or (isinstance(size, int) and size >= kernel)
 
 
-def _sums(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
-    """Return the sum of each window: a depthwise convolution with ones."""
-    rank, (n, c) = len(kernel), x.shape[:2]
+def _sums(x: Any, window: Window) -> Any:
+    """Return the sum of each window over an input that is already padded: a depthwise convolution with ones."""
+    n, c = x.shape[:2]
     flat = x.reshape([n * c, 1, *x.shape[2:]])
-    conv = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}.get(rank)
+    conv = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}.get(window.rank)
     if conv is None:
         raise Unsupported("a pool over more than three axes")
-    y = conv(flat, torch.ones([1, 1, *kernel], dtype=x.dtype), None, strides, 0, dilations)
+    ones = torch.ones([1, 1, *window.kernel], dtype=x.dtype)
+    y = conv(flat, ones, None, list(window.strides), 0, list(window.dilations))
     return y.reshape([n, c, *y.shape[2:]])
 
 
 @onnx_op("LpPool")
 @halves_in_float32
-def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
-    whole, _, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
-    y = torch.pow(torch.abs(padded(x, whole)), p)
-    return torch.pow(_sums(y, kernel_shape, strides, dilations), 1 / p)
+def lp_pool(t, x, *, auto_pad, dilations, kernel_shape, p, pads, strides):
+    window = windows(x, kernel_shape, strides, dilations, pads, auto_pad)
+    return torch.pow(_sums(torch.pow(torch.abs(padded(x, window)), p), window), 1 / p)
 
 
 @onnx_op("GlobalAveragePool")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from convert.legalize.normalize_windows import normalize_windows
 from convert.legalize.write_out import write_out
 from convert.passes import Pass, run_passes
 from convert.passes.layout.assign import assign_layout
@@ -45,6 +46,7 @@ def fuse_silu(model: ir.Model) -> bool:
 PASSES: tuple[Pass, ...] = (
     drop_size_checks,  # PyTorch has no computed Split to write them as
     name_resized_axes,  # before a Resize is written out, axis by axis
+    normalize_windows,  # rules know no ceil_mode
     expand_unsupported,  # before the layout, which written-out operators need as well
     clean,  # folds what a lowering computes of constants
     flatten_roots,  # the target can be trained: no NaN as a gradient

@@ -8,13 +8,13 @@ from dataclasses import replace
 import tensorflow as tf
 
 from convert.errors import Unsupported
-from convert.semantics.windows import split_pads, transposed_same_pads
+from convert.semantics.windows import Window
 
 from ..constants import Constant
 from ..emit import Dim, Emitter, Value, fusion_barrier
 from ..rules import channels_last
 from .shape import pack_dims
-from .windows import SpatialWindows, kernel_shape_of, pad_spatial, spatial_shape, take_strided, windows
+from .windows import kernel_shape_of, maximum, pad_spatial, spatial_shape, take_strided, windows
 
 # Dtypes that TensorFlow's convolutions support; integers are converted to a wider one of them.
 FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
@@ -26,7 +26,7 @@ _SLOW_IF_FUSED = {"Add", "Sum", "Clip", "Elu", "Sigmoid", "Swish"}
 @channels_last("Conv")
 def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strides):
     kernel = kernel_shape or kernel_shape_of(t, w)
-    window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    window = windows(t, x, kernel, strides, dilations, pads, auto_pad)
     y = convolve(t, x, w, window, group)
     if bias is None:
         # oneDNN fuses Pad, Conv3D and LeakyRelu (or an equivalent maximum) into a kernel that uses a slope of 1
@@ -41,13 +41,13 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     return fusion_barrier(y) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 
-def _may_hold_padding_only(window: SpatialWindows) -> bool:
+def _may_hold_padding_only(window: Window) -> bool:
     """Return whether a whole window fits into the padding along the width."""
-    reach, amounts = window.reach[-1], (window.before[-1], window.after[-1])
+    reach, amounts = window.spans[-1], (window.before[-1], window.after[-1])
     return isinstance(reach, int) and any(isinstance(p, int) and p >= reach for p in amounts)
 
 
-def convolve(t: Emitter, x: tf.Tensor, w: Value, window: SpatialWindows, group: int) -> tf.Tensor:
+def convolve(t: Emitter, x: tf.Tensor, w: Value, window: Window, group: int) -> tf.Tensor:
     """Return the convolution of x [N, spatial…, I] with w [O, I / group, kernel…]: [N, spatial…, O]."""
     rank = len(window.kernel)
     if rank > 3:
@@ -56,7 +56,7 @@ def convolve(t: Emitter, x: tf.Tensor, w: Value, window: SpatialWindows, group: 
     return _convolve(t, x, t.permuted(w, (*range(2, rank + 2), 1, 0)), window, group)
 
 
-def _convolve(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
+def _convolve(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: Window, group: int) -> tf.Tensor:
     """Return the convolution with a kernel [kernel…, I / group, O]."""
     rank = len(window.kernel)
     if rank == 1:
@@ -73,8 +73,8 @@ def _convolve(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindow
 
 
 def _apart_from_one_column(
-    t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows
-) -> tuple[tf.Tensor, tf.Tensor, SpatialWindows]:
+    t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: Window
+) -> tuple[tf.Tensor, tf.Tensor, Window]:
     """Return an equivalent convolution that oneDNN computes correctly.
 
     oneDNN reads elements outside the window if there is a single input channel, a stride along the width only, and room
@@ -83,8 +83,8 @@ def _apart_from_one_column(
     """
     if kernel.shape[-2] != 1 or window.strides[-1] == 1 or window.strides[-2] > 1:
         return x, kernel, window
-    width, reach = t.shape(x)[-2], window.reach[-1]
-    windows_along = window.outputs(spatial_shape(t, x))[-1]
+    width, reach = t.shape(x)[-2], window.spans[-1]
+    windows_along = window.counts(spatial_shape(t, x))[-1]
     if not isinstance(windows_along, int) or not isinstance(reach, int):
         # No Pad here: oneDNN fuses one with the convolution and drops the added channel.
         return tf.concat([x, tf.zeros_like(x)], -1), tf.concat([kernel, tf.zeros_like(kernel)], -2), window
@@ -94,9 +94,9 @@ def _apart_from_one_column(
     return x, kernel, replace(window, strides=(*window.strides[:-1], 1), after=(*window.after[:-1], left))
 
 
-def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | list[list[int]]]:
+def _padding_2d(x: tf.Tensor, window: Window) -> tuple[tf.Tensor, str | list[list[int]]]:
     """Return the input and the padding argument of conv2d: explicit if the pads are known, else the input is padded."""
-    if window.unpadded:
+    if window.is_unpadded:
         return x, "VALID"
     if window.same:
         return x, "SAME"
@@ -107,10 +107,10 @@ def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | 
     return pad_spatial(x, window.before, window.after), "VALID"
 
 
-def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
+def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: Window, group: int) -> tf.Tensor:
     """Convolve over a height of one, with equal strides as depthwise kernels require."""
     s, d = window.strides[0], window.dilations[0]
-    flat = SpatialWindows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after), window.same)
+    flat = Window((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after), window.same)
     x, kernel = tf.expand_dims(x, 1), tf.expand_dims(kernel, 0)
     if group > 1 and kernel.shape[-2] == 1:
         y = _depthwise(t, x, kernel, flat, group)
@@ -122,7 +122,7 @@ def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWin
     return tf.squeeze(y, [1])
 
 
-def _depthwise(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, channels: int) -> tf.Tensor:
+def _depthwise(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: Window, channels: int) -> tf.Tensor:
     """Convolve with one group per channel: kernel [kh, kw, C, O / C]."""
     multiplier = t.shape(kernel)[-1] // channels
     kernel = tf.reshape(kernel, pack_dims([*window.kernel, channels, multiplier]))
@@ -132,12 +132,11 @@ def _depthwise(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindo
     return _depthwise_windows(x, kernel, window)
 
 
-def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) -> tf.Tensor:
+def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: Window) -> tf.Tensor:
     strides, dilations = window.strides, window.dilations
-    if window.same and strides[0] == strides[1] and set(dilations) == {1}:
-        return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "SAME")
-    if set(strides) == {1} and _has_same_pads(window):
-        return tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME", dilations=dilations)
+    at_once = strides[0] == strides[1] and 1 in (max(strides), max(dilations))
+    if at_once and window.has_same_pads(x.shape[1:-1]):
+        return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "SAME", dilations=dilations)
     if kernel.shape[-1] == 1 and _has_own_pads(x, window):
         # Explicit pads avoid a Pad, which copies all of x. With a fused bias they abort under oneDNN (TensorFlow 2.21).
         (top, left), (bottom, right) = window.before, window.after
@@ -150,7 +149,7 @@ def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) 
     return take_strided(tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID", dilations=dilations), strides)
 
 
-def _has_own_pads(x: tf.Tensor, window: SpatialWindows) -> bool:
+def _has_own_pads(x: tf.Tensor, window: Window) -> bool:
     """Return whether to pass pads to the depthwise kernel: the pads are known, and strides above 1 make x larger than
     the result.
 
@@ -161,13 +160,7 @@ def _has_own_pads(x: tf.Tensor, window: SpatialWindows) -> bool:
     return known and any(amounts) and high == wide > 1 and dilations == {1} and x.dtype in (tf.float32, tf.float64)
 
 
-def _has_same_pads(window: SpatialWindows) -> bool:
-    """Return whether the pads are known to equal those of TensorFlow's SAME for strides of one."""
-    parts = zip(window.reach, window.before, window.after, strict=True)
-    return all(isinstance(r + b + a, int) and (b, a) == ((r - 1) // 2, r // 2) for r, b, a in parts)
-
-
-def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
+def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: Window, group: int) -> tf.Tensor:
     if group > 1:
         return _convolve_groups(t, x, kernel, window, group)
     x, kernel, window = _apart_from_one_column(t, x, kernel, window)
@@ -183,7 +176,7 @@ def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWin
     return take_strided(y, window.strides)
 
 
-def _convolve_groups(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
+def _convolve_groups(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: Window, group: int) -> tf.Tensor:
     """Convolve each group separately, for kernels without groups; the kernel is split along its output channels."""
     parts = zip(tf.split(x, group, -1), tf.split(kernel, group, -1), strict=True)
     return tf.concat([_convolve(t, part, own, window, 1) for part, own in parts], -1)
@@ -193,40 +186,17 @@ def _convolve_groups(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: Spatia
 def conv_transpose(
     t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, output_padding, output_shape, pads, strides
 ):
-    kernel = kernel_shape or kernel_shape_of(t, w)
-    rank = len(kernel)
-    strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    extra = output_padding or [0] * rank
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    full = [(n - 1) * s + r for n, s, r in zip(spatial_shape(t, x), strides, reach, strict=True)]
-    before, after = _transpose_pads(reach, full, strides, extra, pads, auto_pad, output_shape)
-    moved = _dilate_kernel(t, t.permuted(w, (*range(2, rank + 2), 1, 0)), dilations)
-    y = _conv_transpose_groups(t, x, moved, strides, full, group)
-    y = pad_spatial(y, [-b for b in before], [e - a for e, a in zip(extra, after, strict=True)])
+    sizes, given = spatial_shape(t, x), Window.of(kernel_shape or kernel_shape_of(t, w), strides, dilations, pads)
+    extra = output_padding or [0] * given.rank
+    made = given.transposed(sizes, extra, auto_pad, output_shape, maximum)
+    assert made is not None  # no size is None
+    window, extra = made
+    full = [(n - 1) * s + r for n, s, r in zip(sizes, window.strides, window.spans, strict=True)]
+    order = (*range(2, window.rank + 2), 1, 0)
+    moved = _dilate_kernel(t, t.permuted(w, order), window.dilations)
+    y = _conv_transpose_groups(t, x, moved, window.strides, full, group)
+    y = pad_spatial(y, [-b for b in window.before], [e - a for e, a in zip(extra, window.after, strict=True)])
     return y if bias is None else tf.add(y, bias)
-
-
-def _transpose_pads(
-    reach: Sequence[int],
-    full: Sequence[Dim],
-    strides: Sequence[int],
-    extra: Sequence[int],
-    pads: Sequence[int] | None,
-    auto_pad: str,
-    output_shape: Sequence[int] | None,
-) -> tuple[list[Dim], list[Dim]]:
-    """Return how much to crop before and after each dim of the full result, without output padding."""
-    rank = len(reach)
-    same = output_shape is None and auto_pad.startswith("SAME")
-    if output_shape is None and not same:
-        pads = pads if pads is not None and auto_pad == "NOTSET" else [0] * 2 * rank
-        return list(pads[:rank]), list(pads[rank:])
-    if same:
-        split = [transposed_same_pads(r, s, e, auto_pad) for r, s, e in zip(reach, strides, extra, strict=True)]
-    else:
-        assert output_shape is not None
-        split = [split_pads(f + e - o, auto_pad) for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
-    return [before for before, _ in split], [after for _, after in split]
 
 
 def _dilate_kernel(t: Emitter, kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:

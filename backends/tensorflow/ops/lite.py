@@ -20,18 +20,16 @@ from .windows import pad_spatial, spatial_shape, windows
 
 
 @onnx_op(f"{LITE}::MaxPool")
-def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
+def max_pool(t, x, *, auto_pad, dilations, kernel_shape, pads, storage_order, strides):
     """Max pool of 8-bit activations, channels-last, without a pad of −∞, which would stretch their range.
 
     Every window holds an element of x, so a pad that is no larger than any element gives the same result.
     """
-    sizes = spatial_shape(t, x)
-    window = windows(
-        sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
-    )
+    window = windows(t, x, kernel_shape, strides, dilations, pads, auto_pad)
     producer = t.node.inputs[0].producer()
     lowest = 0.0 if producer is not None and producer.op_type == "Relu" else tf.reduce_min(x)
-    return pool_windows(pad_spatial(x, window.before, window.after, lowest), "MAX", window, window.outputs(sizes))
+    counts = window.counts(spatial_shape(t, x))
+    return pool_windows(pad_spatial(x, window.before, window.after, lowest), "MAX", window, counts)
 
 
 @onnx_op(f"{LITE}::HardSwish")

@@ -17,7 +17,7 @@ from ..rules import LITE, onnx_op
 from .conv import convolve
 from .linalg import matrix_product
 from .quantized import subtract_zero_point
-from .windows import kernel_shape_of, spatial_shape, windows
+from .windows import kernel_shape_of, windows
 
 _LONGEST = 2**24 // 255**2
 """Number of products of two centred 8-bit operands whose sum float32 holds exactly."""
@@ -44,7 +44,7 @@ def matmul_integer(t, a, b, a_zero, b_zero):
 @onnx_op(f"{LITE}::ConvInteger")
 def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
     kernel = kernel_shape or kernel_shape_of(t, w)
-    window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    window = windows(t, x, kernel, strides, dilations, pads, auto_pad)
     channels, most = w.shape[1], _LONGEST // math.prod(kernel)
     if channels is None or not most or (group > 1 and channels > most):
         raise Unsupported(

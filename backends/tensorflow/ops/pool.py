@@ -12,12 +12,13 @@ import tensorflow as tf
 
 from convert import limits
 from convert.errors import ResourceLimit, Unsupported
+from convert.semantics.windows import Window
 
 from ..emit import Dim, Emitter, Value
 from ..rules import channels_last, onnx_op
 from .reduce import kept_from_reordering
 from .sums import halves_in_float32, mean, total
-from .windows import SpatialWindows, pad_spatial, spatial_shape, windows
+from .windows import pad_spatial, spatial_shape, windows
 
 
 def lowest_number(dtype: tf.DType) -> float:
@@ -25,9 +26,7 @@ def lowest_number(dtype: tf.DType) -> float:
     return -np.inf if dtype.is_floating else dtype.min
 
 
-def kernel_taps(
-    x: tf.Tensor, window: SpatialWindows, counts: Sequence[Dim]
-) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
+def kernel_taps(x: tf.Tensor, window: Window, counts: Sequence[Dim]) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
     """Yield, per kernel element, its offsets and the input elements under it, one per window; x is already padded.
 
     Raises `ResourceLimit` for a kernel of too many elements.
@@ -45,7 +44,7 @@ def kernel_taps(
         yield offsets, x[(slice(None), *spatial, slice(None))]
 
 
-def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequence[Dim]) -> tf.Tensor:
+def pool_windows(x: tf.Tensor, kind: str, window: Window, counts: Sequence[Dim]) -> tf.Tensor:
     """Return MAX or AVG over each window of an input that is already padded."""
     if _is_pooled_at_once(x, window):
         if kind == "MAX":
@@ -59,58 +58,40 @@ def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequen
     return x if kind == "MAX" else x / tf.constant(int(np.prod(window.kernel)), x.dtype)
 
 
-def _is_pooled_at_once(x: tf.Tensor, window: SpatialWindows) -> bool:
+def _is_pooled_at_once(x: tf.Tensor, window: Window) -> bool:
     """Return whether TensorFlow has a single kernel for it."""
     floats = x.dtype in (tf.float32, tf.float64, tf.float16)
     return floats and len(window.kernel) <= 3 and set(window.dilations) == {1}
 
 
 @onnx_op("convert.channels_last::MaxPool")
-def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
+def max_pool(t, x, *, auto_pad, dilations, kernel_shape, pads, storage_order, strides):
     if t.outputs > 1:
         raise Unsupported("indices of a channels-last MaxPool")
-    sizes = spatial_shape(t, x)
-    window = windows(
-        sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
-    )
-    if window.same and _is_pooled_at_once(x, window):
-        return tf.nn.max_pool(kept_from_reordering(x), window.kernel, window.strides, "SAME")
-    x = pad_spatial(x, window.before, window.after, lowest_number(x.dtype))
-    return pool_windows(x, "MAX", window, window.outputs(sizes))
+    return _maxima(t, x, windows(t, x, kernel_shape, strides, dilations, pads, auto_pad))
 
 
 @onnx_op("MaxPool")
-def max_pool_channels_first(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
-    outputs, t.outputs = t.outputs, 1
-    moved = t.channels_last(x)
-    y = max_pool(
-        t,
-        moved,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        dilations=dilations,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        storage_order=storage_order,
-        strides=strides,
-    )
-    if outputs < 2:
-        return t.channels_first(y)
-    window = windows(
-        spatial_shape(t, moved),
-        kernel_shape,
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-    )
-    return t.channels_first(y), t.channels_first(_maximum_indices(t, moved, window, storage_order))
+def max_pool_channels_first(t, x, *, auto_pad, dilations, kernel_shape, pads, storage_order, strides):
+    x = t.channels_last(x)
+    window = windows(t, x, kernel_shape, strides, dilations, pads, auto_pad)
+    y = t.channels_first(_maxima(t, x, window))
+    return y if t.outputs < 2 else (y, t.channels_first(_maximum_indices(t, x, window, storage_order)))
 
 
-def _maximum_indices(t: Emitter, x: tf.Tensor, window: SpatialWindows, storage_order: int) -> tf.Tensor:
+def _maxima(t: Emitter, x: tf.Tensor, window: Window) -> tf.Tensor:
+    """Return the maximum of each window."""
+    sizes = spatial_shape(t, x)
+    if window.has_same_pads(sizes) and _is_pooled_at_once(x, window):
+        return tf.nn.max_pool(kept_from_reordering(x), window.kernel, window.strides, "SAME")
+    x = pad_spatial(x, window.before, window.after, lowest_number(x.dtype))
+    return pool_windows(x, "MAX", window, window.counts(sizes))
+
+
+def _maximum_indices(t: Emitter, x: tf.Tensor, window: Window, storage_order: int) -> tf.Tensor:
     """Return the index of each maximum in the whole N C spatial… tensor (row-major, or column-major)."""
-    sizes, counts = spatial_shape(t, x), window.outputs(spatial_shape(t, x))
+    sizes = spatial_shape(t, x)
+    counts = window.counts(sizes)
     batch, channels = t.shape(x)[0], t.shape(x)[-1]
     order = list(range(len(sizes)))
     if storage_order:
@@ -137,40 +118,34 @@ def _maximum_indices(t: Emitter, x: tf.Tensor, window: SpatialWindows, storage_o
 
 @channels_last("AveragePool")
 @halves_in_float32
-def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
-    sizes = spatial_shape(t, x)
-    arguments = {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad}
-    window = windows(sizes, kernel_shape, **arguments, ceil_mode=ceil_mode)
-    if window.same and not count_include_pad and _is_pooled_at_once(x, window):
+def average_pool(t, x, *, auto_pad, count_include_pad, dilations, kernel_shape, pads, strides):
+    sizes, window = spatial_shape(t, x), windows(t, x, kernel_shape, strides, dilations, pads, auto_pad)
+    if window.has_same_pads(sizes) and not count_include_pad and _is_pooled_at_once(x, window):
         return tf.nn.avg_pool(x, window.kernel, window.strides, "SAME")
-    counts = window.outputs(sizes)
+    counts = window.counts(sizes)
     mean = pool_windows(pad_spatial(x, window.before, window.after), "AVG", window, counts)
-    if window.unpadded:
+    if window.is_unpadded or count_include_pad:
         return mean
-    # Padding that ceil_mode adds is never counted; `pads` only with count_include_pad.
-    own = windows(sizes, kernel_shape, **arguments) if count_include_pad else None
-    factor = _kernel_over_count(sizes, window, own, counts, tf.float64 if x.dtype == tf.float64 else tf.float32)
+    factor = _kernel_over_count(sizes, window, counts, tf.float64 if x.dtype == tf.float64 else tf.float32)
     return mean if factor is None else mean * tf.cast(factor, mean.dtype)
 
 
 def _kernel_over_count(
-    sizes: Sequence[Dim], window: SpatialWindows, own: SpatialWindows | None, counts: Sequence[Dim], dtype: tf.DType
+    sizes: Sequence[Dim], window: Window, counts: Sequence[Dim], dtype: tf.DType
 ) -> tf.Tensor | None:
-    """Return the kernel's size divided by the number of counted elements per window: [1, spatial…, 1]; None if all are
-    1.
+    """Return the kernel's size divided by the number of input elements in each window: [1, spatial…, 1]; None if all
+    are 1.
 
     dtype: the dtype of counts that are not known before the run.
     """
     known_factor: np.ndarray | None = None
     elements, size = None, 1
     for axis, n in enumerate(sizes):
-        low = -own.before[axis] if own else 0
-        high = n + own.after[axis] if own else n
-        known = all(isinstance(d, int) for d in (low, high, counts[axis], window.before[axis]))
+        known = all(isinstance(d, int) for d in (n, counts[axis], window.before[axis]))
         arange, add = (np.arange, np.sum) if known else (tf.range, tf.reduce_sum)
         start = arange(counts[axis])[:, None] * window.strides[axis] - window.before[axis]
         place = start + np.arange(window.kernel[axis], dtype=np.int32)[None, :] * window.dilations[axis]
-        inside = (place >= low) & (place < high)
+        inside = (place >= 0) & (place < n)
         count = add(inside.astype(np.float64) if known else tf.cast(inside, dtype), 1)
         if known and (count == window.kernel[axis]).all():
             continue
@@ -189,14 +164,11 @@ def _kernel_over_count(
 
 @channels_last("LpPool")
 @halves_in_float32
-def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
-    sizes = spatial_shape(t, x)
-    window = windows(
-        sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
-    )
+def lp_pool(t, x, *, auto_pad, dilations, kernel_shape, p, pads, strides):
+    window = windows(t, x, kernel_shape, strides, dilations, pads, auto_pad)
     power = tf.constant(p, x.dtype)
     raised = pad_spatial(tf.pow(tf.abs(x), power), window.before, window.after)
-    mean = pool_windows(raised, "AVG", window, window.outputs(sizes))
+    mean = pool_windows(raised, "AVG", window, window.counts(spatial_shape(t, x)))
     return tf.pow(mean * tf.constant(int(np.prod(window.kernel)), x.dtype), 1 / power)
 
 

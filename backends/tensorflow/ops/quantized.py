@@ -9,7 +9,7 @@ from ..emit import Emitter, Value
 from ..rules import channels_last, onnx_op
 from .conv import convolve
 from .linalg import matrix_product
-from .windows import kernel_shape_of, spatial_shape, windows
+from .windows import kernel_shape_of, windows
 
 
 def subtract_zero_point(t: Emitter, x: Value, zero: Value, axis: int, dtype: tf.DType = tf.float64) -> Value:
@@ -42,14 +42,7 @@ def matmul_integer(t, a, b, a_zero, b_zero):
 
 @channels_last("ConvInteger")
 def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
-    window = windows(
-        spatial_shape(t, x),
-        kernel_shape or kernel_shape_of(t, w),
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        auto_pad=auto_pad,
-    )
+    window = windows(t, x, kernel_shape or kernel_shape_of(t, w), strides, dilations, pads, auto_pad)
     # A pad stands for the zero point, which is 0 after centring.
     x, w = subtract_zero_point(t, x, x_zero, -1), subtract_zero_point(t, w, w_zero, 0)
     return tf.cast(convolve(t, x, w, window, group), tf.int32)

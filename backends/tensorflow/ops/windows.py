@@ -1,80 +1,37 @@
-"""Sliding windows: pads from auto_pad, ceil_mode and dynamic sizes, and the padding itself."""
+"""Sliding windows over channels-last tensors: pads that depend on dynamic sizes, and the padding itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
-from convert.semantics.windows import axis_pads, extent, open_ceil_pad, window_count
+from convert.semantics.windows import Window
 
 Dim = Any
 """A number, or an int32 scalar tensor if it is unknown."""
 
 
-@dataclass(frozen=True)
-class SpatialWindows:
-    """One window per spatial dim: its size, stride, dilation, and the pads before and after."""
-
-    kernel: tuple[Dim, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    before: tuple[Dim, ...]
-    after: tuple[Dim, ...]
-    same: bool = False
-    """Whether unknown pads are those of TensorFlow's padding SAME."""
-
-    @property
-    def reach(self) -> tuple[Dim, ...]:
-        """The extent of the dilated kernel."""
-        return tuple(extent(k, d) for k, d in zip(self.kernel, self.dilations, strict=True))
-
-    @property
-    def unpadded(self) -> bool:
-        return all(isinstance(p, int) and p == 0 for p in (*self.before, *self.after))
-
-    def outputs(self, sizes: Sequence[Dim]) -> list[Dim]:
-        """Return the number of windows along each dim of the padded input."""
-        parts = zip(sizes, self.reach, self.strides, self.before, self.after, strict=True)
-        return [window_count(*part) for part in parts]
-
-
 def windows(
-    sizes: Sequence[Dim],
+    t: Any,
+    x: Any,
     kernel: Sequence[Dim],
-    *,
     strides: Sequence[int] | None,
     dilations: Sequence[int] | None,
     pads: Sequence[int] | None,
     auto_pad: str,
-    ceil_mode: int = 0,
-) -> SpatialWindows:
-    """Resolve ONNX's attributes for the spatial `sizes` of the input."""
-    rank = len(kernel)
-    strides, dilations = strides or [1] * rank, dilations or [1] * rank
-    pads = list(pads or [0] * 2 * rank)
-    found = []
-    for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
-        span, own = extent(k, d), (pads[i], pads[rank + i])
-        fixed = isinstance(n, int) or not isinstance(span, int)
-        pad_after = None if fixed or not ceil_mode or auto_pad != "NOTSET" else open_ceil_pad(span, s, own[1])
-        found.append(
-            (own[0], pad_after)
-            if pad_after is not None
-            else axis_pads(n, span, s, own, auto_pad, ceil_mode, _minimum, _maximum)
-        )
-    before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
-    same = auto_pad == "SAME_UPPER" and not all(isinstance(p, int) for p in (*before, *after))
-    return SpatialWindows(tuple(kernel), tuple(strides), tuple(dilations), before, after, same)
+) -> Window:
+    """Return the windows over a channels-last tensor. The pads of `auto_pad` may depend on sizes that are tensors."""
+    made = Window.of(kernel, strides, dilations, pads).with_auto_pad(spatial_shape(t, x), auto_pad, maximum)
+    assert made is not None  # no size is None
+    known = all(isinstance(p, int) for p in made.pads)
+    return replace(made, same=auto_pad == "SAME_UPPER" and not known)
 
 
-def _minimum(a: Dim, b: Dim) -> Dim:
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tf.minimum(a, b)
-
-
-def _maximum(a: Dim, b: Dim) -> Dim:
+def maximum(a: Dim, b: Dim) -> Dim:
+    """Return the larger number, as a tensor if one of them is."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else tf.maximum(a, b)
 
 

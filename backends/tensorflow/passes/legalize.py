@@ -8,6 +8,7 @@ from functools import wraps
 import onnx_ir as ir
 
 from convert.legalize.broadcasts import split_broadcasts
+from convert.legalize.normalize_windows import normalize_windows
 from convert.legalize.write_out import write_out
 from convert.passes import Pass, run_passes
 from convert.passes.layout.assign import assign_layout
@@ -41,6 +42,7 @@ def expand_unsupported(model: ir.Model) -> bool:
 BEFORE_LAYOUT: tuple[Pass, ...] = (
     enclose_gradients,  # first: a Gradient names values, and later passes rename them
     name_resized_axes,  # before a Resize is written out, axis by axis
+    normalize_windows,  # rules know no ceil_mode
     expand_unsupported,  # before the layout, which written-out operators need as well
     clean,  # folds what a lowering computes of constants
     flatten_roots,  # the target can be trained: no NaN as a gradient

@@ -11,7 +11,7 @@ from onnx import helper
 
 from convert.reference.kernels.nn import padding
 from convert.reference.kernels.pool import average_pool, max_pool
-from convert.semantics.windows import axis_pads, ceil_pad, extent, same_pads, split_pads, window_count
+from convert.semantics.windows import Window, ceil_pad, extent, same_pads, split_pads, window_count
 from tests.support.marks import slow
 from tests.support.onnx_support import array, info, model, run_ort
 
@@ -47,8 +47,11 @@ def meets_input(row: Row, auto_pad: str, ceil_mode: int) -> bool:
 def resolved(row: Row, auto_pad: str, ceil_mode: int) -> tuple[int, int, int]:
     """Return the pads before and after, and the number of windows."""
     n, k, s, d, pads = row
-    before, after = axis_pads(n, extent(k, d), s, pads, auto_pad, ceil_mode)
-    return before, after, window_count(n, extent(k, d), s, before, after)
+    window = Window.of([k], [s], [d], pads).with_auto_pad([n], auto_pad)
+    assert window is not None
+    if ceil_mode and not auto_pad.startswith("SAME"):
+        window = window.with_ceil_mode([n])
+    return window.before[0], window.after[0], window.counts([n])[0]
 
 
 def attributes(row: Row, auto_pad: str) -> dict[str, Any]:
@@ -178,6 +181,33 @@ def test_ceil_pad_is_no_larger_than_it_need_be() -> None:
         assert pad >= after or window_count(n, span, s, before, after) > window_count(n, span, s, before, pad)
         if pad > after:
             assert window_count(n, span, s, before, pad) == window_count(n, span, s, before, pad - 1) + 1
+
+
+def test_one_pad_is_ceil_mode_for_every_size() -> None:
+    """The number of windows is the definition's: rounded up, without those that would start in the padding."""
+    for k, s, d, (before, after) in product(KERNELS, STRIDES, DILATIONS, PADS):
+        span = extent(k, d)
+        pad = ceil_pad(None, span, s, before, after)
+        for n in range(1, 40):
+            m = n + before
+            wanted = min(-(-(m + after - span) // s) + 1, -(-m // s))
+            assert window_count(n, span, s, before, pad) == wanted, (n, k, s, d, before, after)
+            assert window_count(n, span, s, before, ceil_pad(n, span, s, before, after)) == wanted
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_same_pads_that_suit_every_size_read_the_same_elements(auto_pad: str) -> None:
+    found = 0
+    for k, s, d in product(KERNELS, STRIDES, DILATIONS):
+        pads = same_pads(None, extent(k, d), s, auto_pad)
+        found += pads is not None
+        for n in range(1, 20) if pads is not None else ():
+            row = (n, k, s, d, pads)
+            own = resolved(row, auto_pad, 0)
+            assert window_count(n, extent(k, d), s, *pads) == own[2], row
+            taps = [places(row, before, own[2]) for before in (pads[0], own[0])]
+            assert np.array_equal(*(np.where((t < 0) | (t >= n), -1, t) for t in taps)), row
+    assert found > 12
 
 
 def test_same_pads_do_not_depend_on_the_size_where_windows_start_everywhere() -> None:

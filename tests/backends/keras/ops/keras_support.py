@@ -49,7 +49,6 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "Cast": lambda row: row.attributes["to"] == TensorProto.STRING or row.inputs[0].dtype.kind == "U",
     "ConvTranspose": lambda row: isinstance(row.inputs[1], np.ndarray),
-    "LpPool": lambda row: row.attributes.get("auto_pad") == "SAME_UPPER",
     "MaxPool": lambda row: "_outputs" in row.attributes,
     "ReduceMax": lambda row: row.inputs[0].size == 0,
     "ReduceMin": lambda row: row.inputs[0].size == 0,

@@ -103,9 +103,9 @@ def test_an_opset_without_computed_pads(opset: int) -> None:
 
 
 def integer_model(operator: str, size: str | int) -> ir.Model:
-    """A convolution of bytes with a zero point of 7, a kernel of two, and a gap of five elements between windows."""
+    """A convolution of bytes with a zero point of 7, a kernel of three, and a stride of five."""
     x = helper.make_tensor_value_info("x", 2, [1, 1, size])
-    weights = [helper.make_tensor("w", 2, [1, 1, 2], [1, 3]), helper.make_tensor("zero", 2, [], [7])]
+    weights = [helper.make_tensor("w", 2, [1, 1, 3], [1, 3, 2]), helper.make_tensor("zero", 2, [], [7])]
     one, none = helper.make_tensor("one", 1, [], [1.0]), helper.make_tensor("none", 2, [], [0])
     inputs = {
         "ConvInteger": ["x", "w", "zero"],
@@ -123,9 +123,9 @@ def test_convolutions_of_bytes(operator: str) -> None:
     for size in range(1, 13):
         x = np.random.default_rng(size).integers(7, 40, (1, 1, size)).astype(np.uint8)
         steps = -(-size // 5)
-        total = max((steps - 1) * 5 + 2 - size, 0)
+        total = max((steps - 1) * 5 + 3 - size, 0)
         padded = np.pad(x.astype(np.int64) - 7, [(0, 0), (0, 0), (total // 2, total - total // 2)])
-        want = np.array([[[(padded[0, 0, i * 5 : i * 5 + 2] * [1, 3]).sum() for i in range(steps)]]])
+        want = np.array([[[(padded[0, 0, i * 5 : i * 5 + 3] * [1, 3, 2]).sum() for i in range(steps)]]])
         for given in ("n", size):
             model = integer_model(operator, given)
             lower(model, 20)

@@ -11,9 +11,10 @@ import onnx_ir as ir
 import torch
 from convert.backends.pytorch.dtypes import tensor_from
 from convert.backends.pytorch.emit import check
-from convert.backends.pytorch.passes.legalize import expand_unsupported, legalize
+from convert.backends.pytorch.passes.legalize import expand_unsupported, legalize, normalize_windows
 from convert.backends.pytorch.writer.exported import export_model
 
+from convert.passes import run_passes
 from tests.backends.tensorflow.ops.support import CONSTANT, STATIC, assert_same, expected, feeds_of, model_of
 from tests.support.cases import Case
 from tests.support.merged_cases import merged
@@ -64,8 +65,10 @@ class RowsTogether:
 
 def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], variant: int) -> list[np.ndarray]:
     model = ir.from_proto(proto)
-    prepare = expand_unsupported if variant == CONSTANT else legalize
-    prepare(model)
+    if variant == CONSTANT:
+        run_passes(model, (normalize_windows, expand_unsupported))
+    else:
+        legalize(model)
     check(model)
     program = export_model(model)
     with torch.no_grad():

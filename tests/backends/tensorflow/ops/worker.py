@@ -41,11 +41,16 @@ def computed(row: Case, variant: int) -> list[np.ndarray]:
     import tensorflow as tf
     from convert.backends.tensorflow.constants import Store
     from convert.backends.tensorflow.emit import check
-    from convert.backends.tensorflow.passes.legalize import expand_unsupported, legalize
+    from convert.backends.tensorflow.passes.legalize import expand_unsupported, legalize, normalize_windows
     from convert.backends.tensorflow.writer.savedmodel import plain_names, trace_model
 
+    from convert.passes import run_passes
+
     model = ir.from_proto(model_of(row, variant))
-    (expand_unsupported if variant == CONSTANT else legalize)(model)
+    if variant == CONSTANT:
+        run_passes(model, (normalize_windows, expand_unsupported))
+    else:
+        legalize(model)
     check(model)
     function, names = trace_model(model, Store(variables=True))
     feeds = feeds_of(row)
