@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from google.protobuf import text_format
@@ -28,6 +29,10 @@ DATABASE = "weights.minidb"
 """The file of weights that do not fit one message."""
 
 _READER = "!!PREDICTOR_DBREADER"
+
+_DIM_NAME = re.compile(r"[A-Za-z_]\w*(?:\+\w+)*", re.ASCII)
+_LONGEST = 100
+"""Characters of the name of a dim that is spelled in another way."""
 
 
 def write_folder(net: Net, folder: Path, report: Report, layout: str = "nets") -> None:
@@ -145,8 +150,9 @@ def predict_net(net: Net, weights: Sequence[Blob], name: str) -> pb.NetDef:
     message = _net_def(net, name)
     message.external_input.extend(blob.name for blob in (*net.inputs, *weights))
     message.external_output.extend(blob.name for blob in net.outputs)
-    message.arg.add(name=INPUTS_ARGUMENT, strings=[_blob_description(blob) for blob in net.inputs])
-    message.arg.add(name=OUTPUTS_ARGUMENT, strings=[_blob_description(blob) for blob in net.outputs])
+    names = _dim_names(net.inputs)
+    message.arg.add(name=INPUTS_ARGUMENT, strings=[_blob_description(blob, names) for blob in net.inputs])
+    message.arg.add(name=OUTPUTS_ARGUMENT, strings=[_blob_description(blob, names) for blob in net.outputs])
     return message
 
 
@@ -195,6 +201,28 @@ def _set_argument(argument: pb.Argument, value: Argument) -> None:
         argument.ints.extend(int(v) for v in value)
 
 
-def _blob_description(blob: Blob) -> bytes:
-    dims = "" if blob.shape is None else "[" + ",".join("?" if d is None else str(d) for d in blob.shape) + "]"
+def _dim_names(inputs: Iterable[Blob]) -> dict[str, str]:
+    """Return for the name of each dim of the inputs the name in a description, which can be read again.
+
+    In a description, `a,b` would be two dims, `1` a size, and `batch size` an error.
+    """
+    names = dict.fromkeys(d for blob in inputs for d in blob.shape or () if isinstance(d, str))
+    found = {name: name for name in names if _DIM_NAME.fullmatch(name)}
+    for name in names:
+        if name not in found:
+            spelled = re.sub(r"\W", "_", f"dim_{name}", flags=re.ASCII)[:_LONGEST]
+            while spelled in found.values():
+                spelled += "_"
+            found[name] = spelled
+    return found
+
+
+def _blob_description(blob: Blob, names: Mapping[str, str]) -> bytes:
+    """Return `NAME:DTYPE[DIMS]`; an output may have computed dims, such as `3*height`."""
+
+    def described(dim: int | str | None) -> str:
+        text = str(dim)
+        return names.get(text, "?" if dim is None or re.search(r"[][,:]", text) else text)
+
+    dims = "" if blob.shape is None else "[" + ",".join(map(described, blob.shape)) + "]"
     return f"{blob.name}:{dtype_name(blob.dtype)}{dims}".encode()

@@ -147,11 +147,14 @@ class Model:
         """Return the described inputs by name; empty unless `convert` wrote the net."""
         found: dict[str, InputSpec] = {}
         for text in self._texts(INPUTS_ARGUMENT):
+            match = _DESCRIPTION.fullmatch(text)
             try:
-                spec = parse_input(text)
+                # A blob may have any name, such as `x[0]`; so it is no part of what is parsed.
+                spec = parse_input(text) if match is None else parse_input(f"x:{match['type']}")
             except UsageError as error:
                 raise BadInput(f"the net's argument {INPUTS_ARGUMENT} is damaged: {error}") from None
-            found[spec.name or ""] = spec
+            name = spec.name or "" if match is None else match["name"]
+            found[name] = replace(spec, name=name)
         return found
 
     def results(self) -> dict[str, list[int | str | None]]:
@@ -167,7 +170,8 @@ class Model:
         return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
-_RESULT = re.compile(r"(?P<name>.+):[a-z0-9]+\[(?P<dims>[^\]]*)\]")
+_DESCRIPTION = re.compile(r"(?P<name>.+):(?P<type>[a-z0-9]+(?:\[[^\]]*\])?)", re.DOTALL)
+_RESULT = re.compile(r"(?P<name>.+):[a-z0-9]+\[(?P<dims>[^\]]*)\]", re.DOTALL)
 
 
 def _dim(text: str) -> int | str | None:

@@ -19,6 +19,7 @@ from google.protobuf import text_format
 
 from convert.errors import BadInput, ConvertError, Unsupported
 from convert.files.caffe2 import caffe2_pb2 as pb
+from convert.files.caffe2.folder import read_folder
 from convert.graph import Graph
 from convert.graph.tensors import lazy_tensor
 from convert.outcome.report import Report
@@ -91,6 +92,36 @@ def test_the_signature_is_kept_for_who_reads_the_net_again(tmp_path: Path) -> No
     kept = {arg.name: [s.decode() for s in arg.strings] for arg in predict.arg}
     assert kept["convert_inputs"] == ["a:float32[batch,3,8,8]", "b:float32[batch,4,1,1]"]
     assert kept["convert_outputs"][1] == "mean:float32[batch,4,1,1]"
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "wanted"),
+    [
+        ("x", "batch size", "dim_batch_size"),
+        ("x", "past + new", "dim_past___new"),
+        ("x", "past+new", "past+new"),
+        ("x", "a,b", "dim_a_b"),
+        ("x", "1", "dim_1"),
+        ("x", "a=1..2", "dim_a_1__2"),
+        ("x", "a]:b[", "dim_a__b_"),
+        ("x", "ü", "dim__"),
+        ("x[0]", "n", "n"),
+        ("a:b", "n", "n"),
+        ("x:float32[3]", "n", "n"),
+        (" x", "n", "n"),
+        ("[1,2]", "n", "n"),
+        ("a\nb", "n", "n"),
+    ],
+)
+def test_any_names_of_inputs_and_dims_can_be_read_again(tmp_path: Path, name: str, dim: str, wanted: str) -> None:
+    g = Graph()
+    x, other = g.input(name, ir.DataType.FLOAT, [dim, 3]), g.input("other", ir.DataType.FLOAT, [dim, 3])
+    g.output(g.Add(x, other), "y")
+    path = written(g.model(), tmp_path)
+    described = read_folder(path).described_inputs()
+    assert {n: [str(d) for d in spec.shape or ()] for n, spec in described.items()} == {
+        name: [wanted, "3"], "other": [wanted, "3"]
+    }  # fmt: skip
 
 
 def test_everything_that_caffe2_lacks_is_listed_at_once(tmp_path: Path) -> None:
