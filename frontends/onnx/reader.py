@@ -321,13 +321,30 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
                 inner = [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
                 graphs.extend(inner)
                 pending.extend(g.node for g in inner)
-    for value in (v for g in graphs for v in (*g.input, *g.output, *g.value_info)):
-        for dim in value.type.tensor_type.shape.dim:
-            negative = dim.HasField("dim_value") and dim.dim_value < 0
-            if negative or (dim.HasField("dim_param") and _NAMELESS.fullmatch(dim.dim_param)):
-                dim.Clear()
+    _rename_dims([v for g in graphs for v in (*g.input, *g.output, *g.value_info)])
 
 
+def _rename_dims(values: Sequence[onnx.ValueInfoProto]) -> None:
+    """Clear names of dims that stand for no name, and rename those that are numbers.
+
+    Sizes are computed from names such as `2*n`. A dynamic dim called `7` would be compared at this size only.
+    """
+    dims = [dim for value in values for dim in value.type.tensor_type.shape.dim]
+    names = {dim.dim_param: dim.dim_param for dim in dims}
+    for dim in dims:
+        negative = dim.HasField("dim_value") and dim.dim_value < 0
+        if negative or (dim.HasField("dim_param") and _NAMELESS.fullmatch(dim.dim_param)):
+            dim.Clear()
+        elif dim.HasField("dim_param") and not _LETTER.search(dim.dim_param):
+            if names[dim.dim_param] == dim.dim_param:
+                name = "dim_" + re.sub(r"\W", "_", dim.dim_param)
+                while name in names.values():
+                    name += "_"
+                names[dim.dim_param] = name
+            dim.dim_param = names[dim.dim_param]
+
+
+_LETTER = re.compile(r"[^\W\d]")
 # Names that exporters write for an unknown size: each is a separate dim, not a shared one.
 _NAMELESS = re.compile(r"\s*|\?|\*|None|none|null|-\d+|unk__\d+|unknown", re.ASCII)
 

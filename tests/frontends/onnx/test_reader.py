@@ -12,6 +12,7 @@ import pytest
 from convert.frontends import onnx as frontend
 from onnx import helper
 
+import convert
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.graph import OPSET
 from convert.outcome.report import Report
@@ -216,3 +217,19 @@ def test_an_output_of_maps_is_refused_with_the_way_out() -> None:
     shared = read(proto, Options(outputs=("label", "numbers")))
     assert [n.op_type for n in shared.graph] == ["Neg", "Abs"]
     assert [v.name for v in shared.graph.outputs] == ["label", "numbers"]
+
+
+def test_dims_whose_names_are_numbers_are_dynamic(tmp_path: Path) -> None:
+    """A dim called `7` has any size; names that differ stay different, also from `dim_7_`."""
+    names = ["7", "7.", "7-", "dim_7_", "7", "3+4", "n+1"]
+    ends = [helper.make_tensor_value_info(f"{end}{i}", 1, [d, 3]) for end in "xy" for i, d in enumerate(names)]
+    nodes = [helper.make_node("Neg", [f"x{i}"], [f"y{i}"]) for i in range(len(names))]
+    graph = helper.make_graph(nodes, "g", ends[: len(names)], ends[len(names) :])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    done = convert.convert(path, "onnx", tmp_path / "o.onnx")
+    assert [x.shape[0] for x in done.inputs if x.shape] == [
+        "dim_7", "dim_7__", "dim_7___", "dim_7_", "dim_7", "dim_3_4", "n+1"
+    ]  # fmt: skip
+    assert done.verdict is not None
+    assert "dim_7 1–" in done.verdict.covered
