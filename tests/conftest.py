@@ -37,11 +37,11 @@ def fixtures() -> Path:
 
 @pytest.fixture(scope="session")
 def caffe2_nets(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Nets:
-    """Write the nets of this run's rows, each once.
+    """Return the nets of this run's rows, each of which is written once.
 
     A test without a `row` concerns the whole table; other tests have rows of their own.
     """
-    from tests.support.caffe2_support import write_rows
+    from tests.support.caffe2_support import Nets
     from tests.support.cases import rows_of_package
 
     users = [item for item in request.session.items if "caffe2_nets" in getattr(item, "fixturenames", ())]
@@ -49,7 +49,7 @@ def caffe2_nets(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     rows = {id(call.params["row"]): call.params["row"] for call in wanted if call and "row" in call.params}
     if not all(call and "row" in call.params for call in wanted):
         rows |= {id(param.values[0]): param.values[0] for param in rows_of_package("tests.backends.caffe2.ops")}
-    return write_rows(list(rows.values()), Path(tmp_path_factory.mktemp("nets")))
+    return Nets(list(rows.values()), Path(tmp_path_factory.mktemp("nets")))
 
 
 @pytest.fixture(scope="session")

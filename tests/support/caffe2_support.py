@@ -128,52 +128,49 @@ def reference(row: Row) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, feeds), strict=True))
 
 
-@dataclass(repr=False)
 class Nets:
-    """Rows with their nets: folder and inputs, or the error of writing them, and the outcomes of their runs.
+    """Rows with their nets and the outcomes of their runs. The net of a row is written when a test asks for it.
 
     The `repr` is short, because pytest prints a test's arguments for each gap, which took seconds.
     """
 
-    rows: Sequence[Row]
-    jobs: dict[int, Job]
-    outcomes: dict[int, Outcome]
+    def __init__(self, rows: Sequence[Row], folder: Path) -> None:
+        self.rows, self.folder = {id(row): row for row in rows}, folder
+        self._jobs: dict[int, Job | ConvertError] = {}
+        self._outcomes: dict[int, Outcome] = {}
 
     def run(self) -> Nets:
-        """Run all nets in one real Caffe2 and add their outcomes."""
-        outcomes = dict(self.outcomes)
-        for number, result in zip(self.jobs, run_jobs(list(self.jobs.values())), strict=True):
-            outcomes[number] = Outcome(error=result) if isinstance(result, ConvertError) else Outcome(result)
-        return Nets(self.rows, self.jobs, outcomes)
+        """Run the nets of all rows in one real Caffe2 and keep their outcomes."""
+        written = {number: self._net(row) for number, row in self.rows.items()}
+        jobs = {number: net for number, net in written.items() if isinstance(net, Job)}
+        for number, result in zip(jobs, run_jobs(list(jobs.values())), strict=True):
+            self._outcomes[number] = Outcome(error=result) if isinstance(result, ConvertError) else Outcome(result)
+        return self
 
     def outcome(self, row: Row) -> Outcome:
         """Return the outcome of `row`, an empty one if it was not run."""
-        return self.outcomes.get(self._number(row), Outcome())
+        net = self._net(row)
+        return Outcome(error=net) if isinstance(net, ConvertError) else self._outcomes.get(id(row), Outcome())
 
     def job(self, row: Row) -> Job:
         """Return the net of `row`, or raise the error of writing it."""
-        number = self._number(row)
-        if number not in self.jobs:
-            raise self.outcomes[number].error or AssertionError(row)
-        return self.jobs[number]
+        net = self._net(row)
+        if isinstance(net, ConvertError):
+            raise net
+        return net
 
-    def _number(self, row: Row) -> int:
-        return next(i for i, one in enumerate(self.rows) if one is row)
-
-
-def write_rows(rows: Sequence[Row], folder: Path) -> Nets:
-    """Write the net of every row into `folder`."""
-    nets = Nets(rows, {}, {})
-    for number, row in enumerate(rows):
-        model, feeds = build(row)
-        path = folder / f"{number}.caffe2"
-        try:
-            caffe2.write(model, path, "caffe2", Options(), Report("convert"))
-        except ConvertError as error:
-            nets.outcomes[number] = Outcome(error=error)
-        else:
-            nets.jobs[number] = Job(path, feeds)
-    return nets
+    def _net(self, row: Row) -> Job | ConvertError:
+        """Return the net of `row`: folder and inputs, or the error of writing it."""
+        assert self.rows[id(row)] is row
+        if id(row) not in self._jobs:
+            model, feeds = build(row)
+            path = self.folder / f"{len(self._jobs)}.caffe2"
+            try:
+                caffe2.write(model, path, "caffe2", Options(), Report("convert"))
+                self._jobs[id(row)] = Job(path, feeds)
+            except ConvertError as error:
+                self._jobs[id(row)] = error
+        return self._jobs[id(row)]
 
 
 def check(row: Row, nets: Nets) -> None:

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -240,7 +241,14 @@ def name_of(row: Row) -> str:
     return row.commands[0][1]
 
 
-@pytest.mark.parametrize("row", rows(QUICK), ids=name_of)
+def with_marks(table: list[Row]) -> list[Any]:
+    """Return the rows as parameters; those in which a batch runs are slow, but every sixth one of them."""
+    slow = [row for row in table if any(code == 0 and "convert batch" in next_one for code, next_one in row.commands)]
+    slow = [row for number, row in enumerate(slow) if number % 6]
+    return [pytest.param(row, id=name_of(row), marks=[pytest.mark.slow] if row in slow else []) for row in table]
+
+
+@pytest.mark.parametrize("row", with_marks(rows(QUICK)))
 def test_a_hint(row: Row, made: Path, folder: Path) -> None:
     follow(row, made, folder)
 
