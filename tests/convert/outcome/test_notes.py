@@ -30,7 +30,8 @@ def noting_calls() -> Iterator[tuple[str, ast.Call]]:
     """Yield each call of the product that makes a note (`Note(…)` and `report.note(…)`), with its location."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = path.read_text("utf-8")
+            for node in ast.walk(ast.parse(text)) if re.search(r"[nN]ote\(", text) else ():
                 if not isinstance(node, ast.Call):
                     continue
                 of_report = isinstance(node.func, ast.Attribute) and node.func.attr == "note"

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 
 import convert
 from convert.outcome.verdict import FAIL, PASS
+from tests.support.marks import slow
 
 
 def saved(path: Path, operator: str, dtype: int, number: float) -> Path:
@@ -27,8 +28,10 @@ def saved(path: Path, operator: str, dtype: int, number: float) -> Path:
     return path
 
 
-@pytest.mark.parametrize("dtype", [onnx.TensorProto.INT64, onnx.TensorProto.INT32])
-@pytest.mark.parametrize(("operator", "number"), [("Min", 37), ("Min", 5000), ("Max", -3)])
+@pytest.mark.parametrize("dtype", slow([onnx.TensorProto.INT64, onnx.TensorProto.INT32], onnx.TensorProto.INT32))
+@pytest.mark.parametrize(
+    ("operator", "number"), [("Min", 37), ("Min", 5000), pytest.param("Max", -3, marks=pytest.mark.slow)]
+)
 def test_a_clamp_of_the_target(tmp_path: Path, operator: str, number: float, dtype: int) -> None:
     source, target = (
         saved(tmp_path / "a.onnx", "Identity", dtype, 0),

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 
 import convert
 from convert.outcome.verdict import FAIL, PASS
+from tests.support.marks import slow
 
 AXES = np.array([2, 3])
 STABLE = [
@@ -49,7 +50,7 @@ def saved(path: Path, nodes: list[onnx.NodeProto], weights: int = 0) -> Path:
     return path
 
 
-@pytest.mark.parametrize("weights", [0, 1_100_000])
+@pytest.mark.parametrize("weights", slow([0, 1_100_000], 1_100_000))
 def test_a_variance_that_cancels_is_found(tmp_path: Path, weights: int) -> None:
     source = saved(tmp_path / "a.onnx", STABLE, weights)
     wrong = convert.verify(source, saved(tmp_path / "b.onnx", CANCELLING, weights)).verdict

@@ -225,6 +225,7 @@ def test_a_model_is_never_replaced(net: Path, tmp_path: Path) -> None:
     assert "part.onnx" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_defect_of_the_reader_is_said_not_to_reduce(
     net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

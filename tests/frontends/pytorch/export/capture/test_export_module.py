@@ -95,7 +95,7 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
 ]
 
 SLOW = (
-    "combinations", "ctc_loss, together", "ctc_loss, never", "ctc_loss, blank", "ctc_loss, one", "lstsq, wide",
+    "combinations", "ctc_loss, together", "ctc_loss, never", "ctc_loss, blank", "ctc_loss, one", "lstsq", "lstsq, wide",
     "lstsq, deficient",
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 import convert
 from convert.outcome.report import Report
+from tests.support.marks import slow
 from tests.support.pytorch_tools import agrees, noise, read, run
 from tests.support.run_targets import run_target
 
@@ -97,7 +98,7 @@ NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", slow(NUMBERS, "patches", "power", "diagonal"))
 def test_numbers_that_operators_take_out_of_sizes_are_right_or_refused(name: str) -> None:
     function = NUMBERS[name]
     report = Report("test")
@@ -140,7 +141,10 @@ def test_both_ways_are_in_the_graph(name: str) -> None:
             np.testing.assert_array_equal(run(model, x)[0], function(torch.from_numpy(x)).numpy(), err_msg=f"{a}, {b}")
 
 
-@pytest.mark.parametrize("ends", [(-5, -1), (2, 7), (-4, 3), (None, 4), (-3, None), (1, -2), (0, -6)], ids=str)
+ENDS = [(-5, -1), (2, 7), (-4, 3), (None, 4), (-3, None), (1, -2), (0, -6)]
+
+
+@pytest.mark.parametrize("ends", slow(ENDS, (-5, -1), (None, 4), (1, -2)), ids=str)
 def test_slices_between_constants_are_right_or_refused(ends: tuple[int | None, int | None]) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         part = x[ends[0] : ends[1]]
@@ -292,7 +296,7 @@ class Halves(nn.Module):
         return (x * 2).reshape(-1, 2, 3).sum(1) if x.shape[0] <= 30 else x.sum()
 
 
-@pytest.mark.parametrize("form", ["torch", "torch-script", "torch-code"])
+@pytest.mark.parametrize("form", slow(["torch", "torch-script", "torch-code"], "torch"))
 def test_pytorchs_programs_refuse_other_sizes(form: str, tmp_path: Path) -> None:
     path = tmp_path / "m"
     report = convert.convert(Halves(), form, path, inputs="x:float32[batch,3]", verify=False)

@@ -65,10 +65,11 @@ def signs() -> list[np.ndarray]:
 @pytest.mark.parametrize(
     "module",
     [
-        *(Called(f) for f in (each_scales, each_is_skipped, each_fills_an_output)),
-        Experts(),
+        pytest.param(Called(each_scales), id="scales"),
+        pytest.param(Called(each_is_skipped), id="skipped", marks=pytest.mark.slow),
+        pytest.param(Called(each_fills_an_output), id="outputs", marks=pytest.mark.slow),
+        pytest.param(Experts(), id="experts", marks=pytest.mark.slow),
     ],
-    ids=["scales", "skipped", "outputs", "experts"],
 )
 def test_every_combination_is_in_the_graph(module: nn.Module) -> None:
     torch.manual_seed(0)

@@ -62,7 +62,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
 
 
 @pytest.mark.parametrize(
-    "name", slow(FUNCTIONS, "windows by strides, behind a padding", "chunk 3", "chunk 4", "diag_embed")
+    "name",
+    slow(FUNCTIONS, "windows by strides, behind a padding", "chunk 2", "chunk 3", "chunk 4", "diag_embed", "halves"),
 )
 def test_any_length(name: str) -> None:
     """The graph is right for every length that the capture holds for; for others it never silently gives another number
@@ -84,6 +85,7 @@ def test_any_length(name: str) -> None:
             np.testing.assert_allclose(a, b.numpy(), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_example_of_which_a_slice_leaves_nothing_does_not_stand_for_all() -> None:
     """With two rows `x[1:-1:2]` is empty. From that example, a condition "at most two rows" was derived wrongly."""
     model = read(Called(lambda x: x[1:-1:2].flatten(1, 2)), "x:float32[b,n,3]")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import convert
 from convert.errors import Unsupported
 from tests.suites.programs.torch_program import Called
+from tests.support.marks import slow_but
 
 COUNT = 4
 
@@ -99,7 +100,7 @@ class Places(Layers):
         return torch.where(mask.sum((1, 2)) > 0)[0]
 
 
-@pytest.mark.parametrize("make", [Experts, Layers, Named, Numbers, Places])
+@pytest.mark.parametrize("make", slow_but([Experts, Layers, Named, Numbers, Places], Named))
 def test_experts_in_use(make: type[nn.Module]) -> None:
     """There is no If, because unused experts have no tokens and add nothing."""
     torch.manual_seed(0)
@@ -127,7 +128,7 @@ def scales(x: Tensor) -> Tensor:
     return y
 
 
-@pytest.mark.parametrize(("function", "shape"), [(adds, (1, 3)), (scales, (3, 1))])
+@pytest.mark.parametrize(("function", "shape"), [pytest.param(adds, (1, 3), marks=pytest.mark.slow), (scales, (3, 1))])
 def test_steps_that_change_something_are_decisions(function: Any, shape: tuple[int, ...]) -> None:
     model = convert.to_onnx(Called(function), [f"x:float32[{shape[0]},{shape[1]}]"], verify=False)
     assert "If" in {n.op_type for n in model.graph.node}
@@ -145,6 +146,7 @@ def counts(x: Tensor) -> Any:
     return x * n
 
 
+@pytest.mark.slow
 def test_a_number_of_hits_that_python_keeps_is_refused() -> None:
     with pytest.raises(Unsupported, match="for _ in"):
         convert.to_onnx(Called(counts), torch.ones(2, COUNT), verify=False)
