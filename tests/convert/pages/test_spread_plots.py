@@ -60,6 +60,7 @@ def test_elements_that_are_far_off_are_drawn_as_a_failure() -> None:
     assert path.attrib["class"] == "dots beyond"
 
 
+@pytest.mark.slow
 def test_a_huge_output_stays_small_and_says_so() -> None:
     text = spread_plots([row("y", 3_000_000)])
     assert len(text) < 80_000

@@ -87,13 +87,19 @@ ROWS = [
     (RIGHT, {"guards": ["n % 2 == 0"]}, {}, None, PASS, ""),
     (RIGHT, {}, {}, [0, 1], PASS, ""),
     (PAST_TWO, {}, {"dims": {"n": [1, 2]}}, None, FAIL, "beyond n ≤ 2, which the target declares: y: error"),
-    (PAST_TWO, {"dims": {"n": [1, 2]}}, {}, None, FAIL, "beyond n ≤ 2, which the source declares: y: error"),
+    pytest.param(
+        PAST_TWO, {"dims": {"n": [1, 2]}}, {}, None, FAIL, "beyond n ≤ 2, which the source declares: y: error",
+        marks=pytest.mark.slow,
+    ),
     (NOT_BY_TWO, {"guards": ["n % 2 == 0"]}, {}, None, FAIL, "beyond n % 2 == 0, which the source declares"),
     (RIGHT, {"guards": ["(6*n) % (3*n) == 0"]}, {}, None, PASS, ""),  # all sizes meet this condition
-    (PAST_TWO, {"guards": ["n < 3"]}, {}, None, FAIL, "beyond n < 3, which the source declares"),
+    pytest.param(
+        PAST_TWO, {"guards": ["n < 3"]}, {}, None, FAIL, "beyond n < 3, which the source declares",
+        marks=pytest.mark.slow,
+    ),
     (LARGE_IDS, {}, {}, [0, 8], FAIL, "beyond ids in [0, 8], which the source declares"),
     (REFUSES, {}, {"dims": {"n": [1, 2]}}, None, INCONCLUSIVE, "compared at n ≤ 2, which the target declares, only"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("nodes", "of_source", "of_target", "ids_in", "status", "reason"), ROWS)
@@ -108,6 +114,7 @@ def test_no_file_chooses_its_inputs(
     assert reason in verdict.reason
 
 
+@pytest.mark.slow
 def test_a_conversion_is_judged_beyond_its_source_s_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = saved(tmp_path / "a.onnx", RIGHT, {"dims": {"n": [1, 2]}})
 

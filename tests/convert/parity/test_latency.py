@@ -43,6 +43,7 @@ def test_loading_is_left_out() -> None:
     assert np.median(seconds) > 0.015
 
 
+@pytest.mark.slow
 def test_a_pair_is_timed_where_it_is_asked_for() -> None:
     path = FIXTURES / "mnist_cnn.onnx"
     verdict = convert.verify(path, path, method=VerifyMethod(seeds=1, time=True)).verdict

@@ -35,6 +35,7 @@ def test_arrays_come_as_they_went(tmp_path: Path) -> None:
         assert found[name].tobytes() == expected.tobytes() or (found[name] == expected).all()
 
 
+@pytest.mark.slow
 def test_many_arrays_are_few_files(tmp_path: Path) -> None:
     save_arrays(tmp_path / "x", {str(i): np.zeros(1) for i in range(20_000)})
     assert len(list((tmp_path / "x").iterdir())) == 2
