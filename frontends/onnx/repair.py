@@ -1,4 +1,6 @@
-"""Repairs defects that ONNX's checker rejects and ONNX Runtime accepts: unsorted nodes, and a graph without a name."""
+"""Repairs defects that ONNX's checker rejects and ONNX Runtime accepts: unsorted nodes, a graph without a name, and
+outputs without a type.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,29 @@ def repair(proto: onnx.ModelProto, report: Report) -> None:
         report.note("the graph of the file has no name, which ONNX demands; it is called graph", code="repaired")
     if _sort(proto.graph):
         report.note("nodes of the file stand before nodes that they read; they were put in order", code="repaired")
+
+
+def give_output_types(proto: onnx.ModelProto, report: Report) -> None:
+    """Give outputs without a type the one that ONNX's inference finds; the checker rejects those that it does not find.
+
+    All initializers must have been declared.
+    """
+    lacking = {value.name: value for value in proto.graph.output if not value.HasField("type")}
+    if not lacking:
+        return
+    guessed = onnx.ModelProto()
+    guessed.CopyFrom(proto)
+    del guessed.graph.output[:]
+    try:
+        inferred = onnx.shape_inference.infer_shapes(guessed).graph.value_info
+    except Exception:  # a broken graph, which the checker describes
+        return
+    types = {value.name: value.type for value in inferred if value.type.WhichOneof("value") is not None}
+    found = [name for name in lacking if name in types]
+    for name in found:
+        lacking[name].type.CopyFrom(types[name])
+    if found:
+        report.note(f"outputs have no type in the file; inference gave them one: {', '.join(found)}", code="repaired")
 
 
 def _inner_graphs(node: Any) -> list[Any]:

@@ -72,7 +72,10 @@ def _namespace(name: str) -> str:
 
 
 def _is_known(name: str) -> bool:
-    return bool(schemas_of_operator(name))
+    """Return whether PyTorch has an operator. It knows those of `prim` itself, some by names that archives of PyTorch
+    1.4 and before use and that no schema has (`prim::shape`), and says so of others.
+    """
+    return _namespace(name) == "prim" or bool(schemas_of_operator(name))
 
 
 def _is_installed(package: str) -> bool:

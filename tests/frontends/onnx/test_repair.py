@@ -28,6 +28,12 @@ def _file(nodes: list[onnx.NodeProto], name: str = "g") -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def _without_type(nodes: list[onnx.NodeProto]) -> onnx.ModelProto:
+    model = _file(nodes)
+    model.graph.output[0].ClearField("type")
+    return model
+
+
 def _if(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
     """Return an If whose condition and whose outer tensor are computed after it."""
     graph = helper.make_graph(nodes, "branch", [], [info("b", [2, 3])])
@@ -46,6 +52,8 @@ FILES: dict[str, Callable[[], onnx.ModelProto]] = {
     ),
     "read within a branch": lambda: _file(_if([node("Neg", ["outer"], ["b"])])),
     "no name": lambda: _file([node("Relu", ["x"], ["y"])], ""),
+    "no type": lambda: _without_type([node("Add", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]),
+    "no type, of an If": lambda: _without_type(_if([node("Neg", ["outer"], ["b"])])),
 }
 
 
@@ -66,3 +74,11 @@ def test_files_are_repaired(name: str, tmp_path: Path) -> None:
 def test_a_circle_is_refused() -> None:
     with pytest.raises(BadInput):
         read(_file([node("Add", ["x", "b"], ["a"]), node("Neg", ["a"], ["b"]), node("Relu", ["b"], ["y"])]))
+
+
+def test_an_attribute_that_no_operator_reads_is_the_cause_where_an_output_has_no_type(tmp_path: Path) -> None:
+    (path := tmp_path / "m.onnx").write_bytes(
+        _without_type([node("Relu", ["x"], ["y"], slope=0.5)]).SerializeToString()
+    )
+    with pytest.raises(BadInput, match="attribute: slope"):
+        read(path)

@@ -264,3 +264,36 @@ def test_an_archive_that_pytorch_cannot_load_says_what_made_it(tmp_path: Path) -
         torch.jit.load(tmp_path / "m.pt")
     with pytest.raises(BadInput, match="optimize_for_inference"):
         read(tmp_path / "m.pt", "input:float32[1,1,5,5]")
+
+
+class Flat(nn.Module):
+    """A module that asks for a shape, which PyTorch 1.4 wrote as `ops.prim.shape(x)`."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(x.shape[0], -1) * len(x.shape)
+
+
+def with_old_name(path: Path, operator: str) -> None:
+    """Write Flat as TorchScript that calls an operator where it asks for the shape."""
+    torch.jit.script(Flat()).save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist() if "debug" not in info.filename}
+    (code,) = (name for name in members if name.endswith(".py"))
+    assert b"torch.size(x)" in members[code]
+    members[code] = members[code].replace(b"torch.size(x)", f"ops.prim.{operator}(x)".encode())
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_operators_by_the_names_of_old_archives(tmp_path: Path) -> None:
+    with_old_name(tmp_path / "old.pt", "shape")
+    feed = noise(2, 3, 4)
+    model = read(tmp_path / "old.pt", "x:float32[2,3,4]")
+    np.testing.assert_array_equal(run(model, feed)[0], feed.reshape(2, 12) * 3)
+
+
+def test_an_operator_that_pytorch_does_not_have_is_refused(tmp_path: Path) -> None:
+    with_old_name(tmp_path / "old.pt", "size_of_nothing")
+    with pytest.raises(BadInput, match="size_of_nothing"):
+        read(tmp_path / "old.pt", "x:float32[2,3,4]")
