@@ -82,7 +82,8 @@ def _number_shared_objects(config: Any) -> None:
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            if isinstance(old := part.get("shared_object_id"), int):
+            old = part.get("shared_object_id")
+            if isinstance(old, int):
                 part["shared_object_id"] = numbers.setdefault(old, len(numbers) + 1)
             waiting += reversed(part.values())
         elif isinstance(part, list):

@@ -69,7 +69,10 @@ def smaller_columns(array: np.ndarray) -> list[np.ndarray]:
     for axis in sorted({1, array.ndim - 1}):
         others = tuple(n for n in range(array.ndim) if n != axis)
         small = squares.mean(axis=others, keepdims=True) < whole / COLUMNS**2
-        if small.any() and np.count_nonzero(mask := small & finite) >= _FEWEST:
+        if not small.any():
+            continue
+        mask = small & finite
+        if np.count_nonzero(mask) >= _FEWEST:
             found.append(mask)
     return found
 

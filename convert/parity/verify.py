@@ -146,7 +146,8 @@ def _verify(
     of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
     method = replace(method, names=names, declared=(*of_target, *of_source))
     denormals = not any(difference.flushes for difference in of_target)
-    pair = _Pair(source, target, graph, options, method, stored := _storage_format(target, graph))
+    stored = _storage_format(target, graph)
+    pair = _Pair(source, target, graph, options, method, stored)
     feeds = default_feeds(graph, options, method, denormals, sizes, spans, large=not stored)
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
@@ -415,7 +416,8 @@ def _run_sides(
         exact = [f for i, f in enumerate(feeds) if i not in deployed]
         plain, plain_edges = [f.arrays for f in exact], sum(f.edge for f in exact)
         graph_outputs = _graph_outputs(pair.graph, plain, plain_edges, method.limits.seconds)
-        with doing("running the source", size := f"{counted(len(arrays), 'set')} of inputs"):
+        size = f"{counted(len(arrays), 'set')} of inputs"
+        with doing("running the source", size):
             expected = child_results(theirs, "source")
         with doing("running the target", size):
             got = ours.results()

@@ -237,7 +237,8 @@ def _match_divided_sum(e: Reduction, value: ir.Value, bound: Bindings, inserted:
         total, later = leaves[0][1:]
         for more in match(Reduction("ReduceSum", e.x, e.axes), total, bound, later):
             dims = _dims_of_sum(total)
-            lengths = [d for a in more[e.axes.name] if isinstance(d := dims[a], int)] if dims is not None else []
+            reduced = [dims[a] for a in more[e.axes.name]] if dims is not None else []
+            lengths = [d for d in reduced if isinstance(d, int)]
             if len(lengths) == len(more[e.axes.name]) and is_close(factor * math.prod(lengths), 1.0):
                 yield more
 

@@ -182,7 +182,8 @@ def _group_norm(g: Graph, found: Any) -> ir.Value | None:
 
 def _mean(g: Graph, found: Any) -> ir.Value | None:
     dims, axes = known_dims(found.x), constant_integers(found.axes)
-    lengths = [d for a in axes if isinstance(d := dims[a], int)] if dims is not None and axes is not None else []
+    reduced = [dims[a] for a in axes] if dims is not None and axes is not None else []
+    lengths = [d for d in reduced if isinstance(d, int)]
     count = math.prod(lengths)
     if axes is None or len(lengths) != len(axes) or count == 1 or not is_close(found.scale * count, 1.0):
         return None

@@ -43,7 +43,8 @@ class ProgramServer:
         self.command = module_command("convert.processes.fork_server", place, str(os.getpid()), stages, str(IDLE))
         started: queue.SimpleQueue[subprocess.Popen | OSError] = queue.SimpleQueue()
         threading.Thread(target=self._start, args=(started,), daemon=True).start()
-        if isinstance(process := started.get(), OSError):
+        process = started.get()
+        if isinstance(process, OSError):
             raise process
         self.process = process
         weakref.finalize(self, self.process.kill)

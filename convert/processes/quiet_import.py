@@ -56,7 +56,8 @@ class _LateModule(ModuleType):
             return importlib.import_module(inner)
         # As in a normal import, run the enclosing packages first: their modules may need each other in that order.
         for place in (*_packages(self.__name__), self.__name__):
-            if isinstance(module := sys.modules.get(place), _LateModule):
+            module = sys.modules.get(place)
+            if isinstance(module, _LateModule):
                 module.execute()
         return getattr(self, name)
 

@@ -91,8 +91,10 @@ def _field(part: str) -> dict[str, Any]:
             return {"iou": float(value)}
         if key == "score" and math.isfinite(float(value)):
             return {"score": float(value)}
-        if key == "scales" and len(scales := [float(v) for v in value.split(":")]) == 4 and min(scales) > 0:
-            return {"scales": tuple(scales)}
+        if key == "scales":
+            scales = tuple(float(v) for v in value.split(":"))
+            if len(scales) == 4 and min(scales) > 0:
+                return {"scales": scales}
     except ValueError:
         pass
     if key == "boxes" and value in FORMS:

@@ -136,9 +136,10 @@ def run_file(path: Path, feeds: Feeds) -> Outputs:
         try:
             results = _run_session(session, names, {n: _cast_feed(v, inputs[n].type) for n, v in feed.items()})
         except Exception as error:  # onnxruntime's exceptions are its own, all directly under Exception
-            if _LACKING.search(text := _one_line(error)):  # for LSTM in float64, reported at the first run only
+            text = _one_line(error)
+            if _LACKING.search(text):  # for LSTM in float64, reported at the first run only
                 raise Unsupported(f"onnxruntime lacks a kernel for {path.name}: {text}") from error
-            raise ConvertError(f"onnxruntime failed to run {path.name}: {_one_line(error)}") from error
+            raise ConvertError(f"onnxruntime failed to run {path.name}: {text}") from error
         found.append(dict(zip(names, results, strict=True)))
     return found
 

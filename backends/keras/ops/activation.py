@@ -63,7 +63,8 @@ def mish(k, x):
 
     oneDNN's kernel for the layer has an absolute error of 1e-6, even if all results are near 0.
     """
-    if _maker(k) in _FEATURES or not is_floating(x := k.tensor(x)):
+    x = k.tensor(x)
+    if _maker(k) in _FEATURES or not is_floating(x):
         return activation_rule("mish")(k, _prevent_fusion(k, x))
     power = ops.exp(ops.minimum(x, 5.0 if x.dtype == "float16" else 20.0))
     share = power * (power + 2.0)

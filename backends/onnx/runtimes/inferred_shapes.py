@@ -96,7 +96,8 @@ def _resize_to_sizes(node: ir.Node) -> bool:
         return False
     given = node.attributes.get_ints("axes") or range(len(shape))
     left = {a % len(shape): s for a, s in zip(given, factors.numpy().tolist(), strict=True) if s != 1}
-    lengths = {a: (n, resized_length(n, s)) for a, s in left.items() if isinstance(n := shape[a], int)}
+    known = {a: n for a, n in enumerate(shape) if isinstance(n, int)}
+    lengths = {a: (known[a], resized_length(known[a], s)) for a, s in left.items() if a in known}
     # If the product is just below an integer, the ratio of the sizes equals the scale.
     sizes = {a: m for a, (n, m) in lengths.items() if int(n * left[a]) != m}
     rest = {a: s for a, s in left.items() if a not in sizes}

@@ -241,7 +241,10 @@ def _differences_of_float32(
 ) -> str:
     """Return how target and source differ in elements that are finite in float32 but not in float64, or ''."""
     for reference, source, target in zip(references, sources, targets, strict=True):
-        if source.dtype.kind in "OUSbiu" or np.isfinite(exact := widened_array(reference)).all():
+        if source.dtype.kind in "OUSbiu":
+            continue
+        exact = widened_array(reference)
+        if np.isfinite(exact).all():
             continue
         given, got = widened_array(source), widened_array(target)
         single = np.isfinite(given) & np.isfinite(got) & ~np.isfinite(exact)
@@ -339,16 +342,14 @@ def _near_source(
     noise = least if exact.size <= _SCARCE and shared is None else max(own, least, shared or 0.0)
     largest = max(noise, float(np.abs(given - exact).max()), ROUNDINGS * roundoff * float(np.abs(exact).max()))
     worst = float(np.abs(got - exact).max())
-    unit, factor = scale or 1.0, FACTOR
-    if part is not None:
-        factor = OUTLIER
-        slack = 0.0 if exactly else FACTOR * ROUNDINGS * roundoff * min(rms(whole), _BOUNDED)
-        noise, largest = noise + slack / OUTLIER, largest + slack / OUTLIER
+    unit, factor, which = scale or 1.0, FACTOR, ""
     if part is None:
         result.sets.append(SetErrors(error / unit, max(own, least) / unit, worst / unit))
     else:
+        factor, which = OUTLIER, f" of {exact.size} elements that are far smaller than the others"
+        slack = 0.0 if exactly else FACTOR * ROUNDINGS * roundoff * min(rms(whole), _BOUNDED)
+        noise, largest = noise + slack / OUTLIER, largest + slack / OUTLIER
         result.small_floor = max(result.small_floor, own / unit)
-    which = "" if part is None else f" of {exact.size} elements that are far smaller than the others"
     if error > factor * noise:
         ratio = (
             f"{error / noise:.1f} times the noise floor {noise / unit:.2e}" if noise else "where the source has none"
@@ -357,15 +358,26 @@ def _near_source(
     if worst > OUTLIER * largest:
         return f"an element{which} is off by {worst / unit:.2e}, against {largest / unit:.2e} in the source"
     if part is None and exact.size >= _MANY and error > OUTLIER * least:  # else the better half is within it too
-        # If float32 takes a decision the other way, the noise floor grows and hides errors of all other elements.
-        calm = max(_rms_of_smallest(given - exact, _OF_SOURCE), least)
-        better = _rms_of_smallest(got - exact, _OF_TARGET)
-        if better > OUTLIER * calm:
-            return (
-                f"the better half of the elements is off by {better / unit:.2e}, against {calm / unit:.2e} in all but "
-                f"the few of the source that make its noise floor {max(own, least) / unit:.2e}"
-            )
+        return _better_half_is_off(given - exact, got - exact, least, unit)
     return ""
+
+
+def _better_half_is_off(own: np.ndarray, errors: np.ndarray, least: float, unit: float) -> str:
+    """Return why the smaller half of the target's errors is too large, or ''.
+
+    If float32 takes a decision the other way, the noise floor grows and hides errors of all other elements. So errors
+    are compared with those of the source without its few largest.
+
+    own, errors: of source and target, by element. least: the smallest noise. unit: what numbers are relative to.
+    """
+    calm = max(_rms_of_smallest(own, _OF_SOURCE), least)
+    better = _rms_of_smallest(errors, _OF_TARGET)
+    if better <= OUTLIER * calm:
+        return ""
+    return (
+        f"the better half of the elements is off by {better / unit:.2e}, against {calm / unit:.2e} in all but "
+        f"the few of the source that make its noise floor {max(rms(own), least) / unit:.2e}"
+    )
 
 
 def _shared_noise(references: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> list[float | None]:

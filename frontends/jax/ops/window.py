@@ -208,7 +208,7 @@ def select_and_scatter(
     window, strides = list(window_dimensions), list(window_strides or [1] * rank)
     pads, dims = pairs(padding, rank), g.shape(operand)
     axes = [a for a in range(rank) if (window[a], strides[a], pads[a]) != (1, 1, (0, 0))]
-    lengths = [d for a in axes if isinstance(d := dims[a], int)]
+    lengths = [dims[a] for a in axes if isinstance(dims[a], int)]
     select, scatter = regions
     kind = SCATTERED.get(scatter.monoid(), "")
     if len(lengths) != len(axes) or (not kind and any(strides[a] < window[a] for a in axes)):

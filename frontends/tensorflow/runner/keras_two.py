@@ -133,7 +133,8 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
             _mark(entry)
         _count_calls_from_zero(entry)
         _rename_layers(entry)
-        if isinstance(layers := entry["config"].get("layers"), list):
+        layers = entry["config"].get("layers")
+        if isinstance(layers, list):
             translate_calls([n for n in layers if isinstance(n, dict) and isinstance(n.get("config"), dict)])
         if _BUILT_BY_CALLS.fullmatch(entry["class_name"]):
             entry.pop("build_config", None)
@@ -227,10 +228,11 @@ def _rename_layers(entry: dict[str, Any]) -> None:
     for layer in layers:
         if "name" in layer:
             layer["name"] = renamed.get(layer["name"], layer["name"])
-        if isinstance(layer.get("config"), dict) and isinstance(own := layer["config"].get("name"), str):
-            layer["config"]["name"] = renamed.get(own, own.replace("/", "_"))
-    if isinstance(own := entry["config"].get("name"), str):
-        entry["config"]["name"] = own.replace("/", "_")
+        config = layer.get("config")
+        if isinstance(config, dict) and isinstance(config.get("name"), str):
+            config["name"] = renamed.get(config["name"], config["name"].replace("/", "_"))
+    if isinstance(entry["config"].get("name"), str):
+        entry["config"]["name"] = entry["config"]["name"].replace("/", "_")
 
 
 def _origins(value: Any) -> Iterator[list[Any]]:
@@ -266,7 +268,8 @@ def _drop_arguments(entry: dict[str, Any]) -> None:
     for pattern, names in _WITHOUT_EFFECT.items():
         if re.fullmatch(pattern, entry["class_name"]):
             entry["config"] = config = {k: v for k, v in config.items() if k not in names}
-    if isinstance(axis := config.get("axis"), list) and len(axis) == 1:
+    axis = config.get("axis")
+    if isinstance(axis, list) and len(axis) == 1:
         config["axis"] = axis[0]
     for key, value in config.items():
         if key.endswith("_initializer") and isinstance(value, dict) and isinstance(value.get("config"), dict):
@@ -295,7 +298,8 @@ def _raise_epsilon(entry: dict[str, Any], writer: Writer) -> None:
     if entry["class_name"] != "BatchNormalization" or writer.version >= (2, 12) or config.get("renorm"):
         return
     small = config.get("epsilon", 1e-3) < MIN_FUSED_EPSILON
-    several = isinstance(axis := config.get("axis"), list) and len(axis) > 1
+    axis = config.get("axis")
+    several = isinstance(axis, list) and len(axis) > 1
     if small and not several and config.get("dtype") != "float64":
         # The package keras used the fused operator with channels first on GPUs only.
         axes = [1, -1] if writer.in_tensorflow else [-1]

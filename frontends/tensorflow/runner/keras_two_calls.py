@@ -27,7 +27,8 @@ def translate_calls(layers: list[dict[str, Any]]) -> None:
     """Rewrite the calls of one model's layers in Keras 3's format if the older one is not enough."""
     names = {str(layer.get("name")) for layer in layers}
     for layer in layers:
-        if not isinstance(nodes := layer.get("inbound_nodes"), list):
+        nodes = layer.get("inbound_nodes")
+        if not isinstance(nodes, list):
             continue
         if layer["class_name"] in FUNCTION_LAYERS:
             _translate_function(layer, names)

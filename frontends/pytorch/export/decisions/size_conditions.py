@@ -258,7 +258,8 @@ class SizePath:
         """Return all conditions as one text, without those implied by others on the same dim."""
         left = self.texts
         for text in self.texts:
-            if _follows(text, others := [t for t in left if t != text]):
+            others = [t for t in left if t != text]
+            if _follows(text, others):
                 left = others
         return " and ".join(f"({text})" for text in left) if len(left) > 1 else "".join(left)
 
