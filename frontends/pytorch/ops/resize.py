@@ -14,8 +14,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
+from convert.numerics.series import horner
 from convert.semantics.interpolation import (
     Interpolation,
+    keys_kernel,
+    keys_polynomials,
     nearest_indices,
     resized_length,
     source_coordinates,
@@ -30,6 +33,8 @@ from .arithmetic import mul
 from .casts import sym_int
 
 _DOUBLE, _INT64 = ir.DataType.DOUBLE, ir.DataType.INT64
+_FILTER_CUBIC = -0.5
+"""The parameter of Keys's cubic in antialiased filters, as in Pillow."""
 
 # -- interpolation ----------------------------------------------------------------------------------------------------
 
@@ -259,13 +264,12 @@ def _tap_weights(g: Graph, rest: ir.Value, method: Interpolation) -> list[tuple[
     if method.mode == "linear":
         return [(0, g.Sub(one, rest)), (1, rest)]
 
-    a, left = method.cubic, g.Sub(one, rest)
-    near, far = (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
+    left, (near, far) = g.Sub(one, rest), keys_polynomials(method.cubic)
     return [
-        (-1, _polynomial(g, g.Add(rest, one), *far)),
-        (0, _polynomial(g, rest, *near)),
-        (1, _polynomial(g, left, *near)),
-        (2, _polynomial(g, g.Add(left, one), *far)),
+        (-1, horner(g, g.Add(rest, one), far)),
+        (0, horner(g, rest, near)),
+        (1, horner(g, left, near)),
+        (2, horner(g, g.Add(left, one), far)),
     ]
 
 
@@ -399,10 +403,7 @@ def _filter_matrix(length: int, out: int, mode: str, align_corners: bool, factor
 
 def _filter_weights(x: np.ndarray, mode: str) -> np.ndarray:
     x = np.abs(x)
-    if mode == "linear":
-        return np.maximum(1 - x, 0)
-    near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
-    return np.where(x < 1, near, np.where(x < 2, far, 0))
+    return np.maximum(1 - x, 0) if mode == "linear" else keys_kernel(x, _FILTER_CUBIC)
 
 
 def _computed_filter_matrix(
@@ -421,7 +422,7 @@ def _computed_filter_matrix(
     if mode == "linear":
         weights = g.Max(g.Sub(one, distance), as_value(g, 0.0, _DOUBLE))
     else:
-        near, far = (_polynomial(g, distance, *c) for c in ((1.5, -2.5, 0.0, 1.0), (-0.5, 2.5, -4.0, 2.0)))
+        near, far = (horner(g, distance, numbers) for numbers in keys_polynomials(_FILTER_CUBIC))
         two, none = as_value(g, 2.0, _DOUBLE), as_value(g, 0.0, _DOUBLE)
         weights = g.Where(g.Less(distance, one), near, g.Where(g.Less(distance, two), far, none))
     weights = g.Where(inside, weights, as_value(g, 0.0, _DOUBLE))
@@ -454,14 +455,6 @@ def _computed_ratio(g: Graph, length: Length, out: Length, factor: float | None,
     apart, more = (g.Cast(as_value(g, plus(g, n, -1), ir.DataType.INT64), to=_DOUBLE) for n in (length, out))
     none, one = as_value(g, 0.0, _DOUBLE), as_value(g, 1.0, _DOUBLE)
     return g.Where(g.Greater(more, none), g.Div(apart, g.Max(more, one)), none)
-
-
-def _polynomial(g: Graph, x: ir.Value, *coefficients: float) -> ir.Value:
-    """Return the polynomial in x with these coefficients, the highest first."""
-    found = constant_like(g, coefficients[0], x)
-    for c in coefficients[1:]:
-        found = g.Add(g.Mul(found, x), constant_like(g, float(c), x))
-    return found
 
 
 def _per_dim_overload(vec: Any, dims: int, aligned: bool) -> Any:
