@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from convert.errors import BadInput, Unsupported
+from convert.semantics.windows import Window, split_pads, window_count
 
 Sizes: TypeAlias = "int | Sequence[int] | None"
 """One number for all dims (and sides), one number per dim, or None."""
@@ -44,19 +44,10 @@ def _whole(name: str, value: Any) -> int:
     return int(value)
 
 
-@dataclass(frozen=True)
-class Window:
-    """Kernel, strides, pads (begins, then ends) and dilations over the spatial dims."""
-
-    kernel: list[int]
-    strides: list[int]
-    pads: list[int]
-    dilations: list[int]
-
-
 def make_window(n: int, kernels: Sizes, strides: Sizes, pads: Sizes, dilations: Sizes = None) -> Window:
     """Return the window over `n` spatial dims. Raises `BadInput` if the numbers do not match."""
-    return Window(_per_dim(n, kernels, 1), _per_dim(n, strides, 1), _per_dim(2 * n, pads, 0), _per_dim(n, dilations, 1))
+    steps = (_per_dim(n, given, 1) for given in (kernels, strides, dilations))
+    return Window.of(*steps, _per_dim(2 * n, pads, 0))
 
 
 def _per_dim(n: int, given: Sizes, otherwise: int) -> list[int]:
@@ -81,25 +72,23 @@ def with_legacy_pads(made: Window, sizes: Sequence[Any], legacy_pad: int) -> Win
     if legacy_pad == NOT_SET:
         return made
     if legacy_pad == VALID:
-        return replace(made, pads=[0] * len(made.pads))
+        return made.unpadded
     if legacy_pad not in (SAME, CAFFE_POOLING):
         raise Unsupported(f"legacy_pad={legacy_pad}")
     if not all(isinstance(size, int) for size in sizes):
         raise Unsupported(f"legacy_pad={legacy_pad} with dynamic sizes, on which the pads depend")
-    heads, tails = [], []
-    for size, kernel, stride, head in zip(sizes, made.kernel, made.strides, made.pads, strict=False):
+    pairs = []
+    for size, kernel, stride, head in zip(sizes, made.kernel, made.strides, made.before, strict=True):
         if legacy_pad == SAME:
             needed = (-(-size // stride) - 1) * stride + kernel - size
-            heads.append(needed // 2)
-            tails.append(needed - needed // 2)
+            pairs.append(split_pads(needed, "SAME_UPPER"))
             continue
         count = -(-(size + 2 * head - kernel) // stride) + 1
         if head > 0 and (count - 1) * stride >= size + head:
             count -= 1
-        usual = (size + 2 * head - kernel) // stride + 1
-        heads.append(head)
+        usual = window_count(size, kernel, stride, head, head)
         # The pads that the last window needs. The runtime's own number may be larger, without effect on the result.
-        tails.append(head if count == usual else (count - 1) * stride + kernel - size - head)
-    if min((*heads, *tails)) < 0:
+        pairs.append((head, head if count == usual else (count - 1) * stride + kernel - size - head))
+    if min(map(min, pairs)) < 0:
         raise Unsupported("legacy_pad=2 where strides are longer than the kernel")
-    return replace(made, pads=[*heads, *tails])
+    return made.with_pads(pairs)

@@ -8,9 +8,10 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.semantics.windows import Window
 
 from ..rules import caffe2_op
-from ..windows import Sizes, Window, make_window, with_legacy_pads
+from ..windows import Sizes, make_window, with_legacy_pads
 from .layout import as_channels_first, from_channels_first
 
 

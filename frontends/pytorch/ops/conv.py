@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.semantics.windows import Window
 
 from ..common.sizes import size, static_sizes, vector
 from ..common.values import constant_like, is_float
 from ..rules import torch_op
-from .integer_conv import LENGTHS, SlidingWindow, conv_integers, conv_transpose_integers
+from .integer_conv import LENGTHS, conv_integers, conv_transpose_integers
 
 
 def per_spatial_dim(numbers: int | Sequence[int], dims: int) -> list[int]:
@@ -56,7 +57,7 @@ def _convolution(dims: int) -> Any:
         if is_float(g, x):
             out = g.Conv(x, weight, bias, strides=strides, pads=pads, dilations=dilations, group=groups)
         else:
-            how = SlidingWindow(static_sizes(g.shape(weight)[2:], LENGTHS), strides, pads, dilations)
+            how = Window.of(static_sizes(g.shape(weight)[2:], LENGTHS), strides, dilations, pads)
             out = conv_integers(g, x, weight, bias, how, groups)
         return g.Squeeze(out, [0]) if lone else out
 
@@ -88,7 +89,7 @@ def _transposed_convolution(dims: int) -> Any:
         if is_float(g, x):
             out = _conv_transpose(g, x, weight, bias, strides, pads, groups, more, dilations)
         else:
-            how = SlidingWindow(static_sizes(g.shape(weight)[2:], LENGTHS), strides, pads, dilations)
+            how = Window.of(static_sizes(g.shape(weight)[2:], LENGTHS), strides, dilations, pads)
             out = conv_transpose_integers(g, x, weight, bias, how, more, groups)
         return g.Squeeze(out, [0]) if lone else out
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +11,7 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.semantics.windows import Window
 
 from ..common.places import Length, Table, combined, places_in_plane, sliding_places, spread
 from ..common.sizes import plus, quotient, reshape, size, static_sizes, times, vector
@@ -21,24 +21,11 @@ from ..rules import torch_op
 LENGTHS = torch_op.limit("convolution", "convolutions of integers by weights of unknown size")
 
 
-@dataclass(frozen=True)
-class SlidingWindow:
-    """The parameters of sliding windows over the dims after the first two; `pads` are all beginnings, then all ends.
-
-    Ends may be run-time values; the rest is known.
-    """
-
-    kernel: Sequence[int]
-    strides: Sequence[int]
-    pads: Sequence[Length]
-    dilations: Sequence[int]
-
-
 def _lengths(g: Graph, x: ir.Value) -> list[Length]:
     return [size(g, x, i) for i in range(2, g.rank(x))]
 
 
-def _window_tables(g: Graph, lengths: Sequence[Length], how: SlidingWindow) -> tuple[list[Table], list[Length]]:
+def _window_tables(g: Graph, lengths: Sequence[Length], how: Window) -> tuple[list[Table], list[Length]]:
     """Return the indices [windows, kernel] that windows read in each dim, counted in the padded input, and their
     number.
     """
@@ -51,7 +38,7 @@ def _window_tables(g: Graph, lengths: Sequence[Length], how: SlidingWindow) -> t
     return tables, counts
 
 
-def _gather_windows(g: Graph, x: ir.Value, how: SlidingWindow, fill: int) -> ir.Value:
+def _gather_windows(g: Graph, x: ir.Value, how: Window, fill: int) -> ir.Value:
     """Return [N, C, …, window] of x [N, C, …], with `fill` in the padding."""
     tables, out = _window_tables(g, _lengths(g, x), how)
     dims = len(tables)
@@ -64,9 +51,7 @@ def _gather_windows(g: Graph, x: ir.Value, how: SlidingWindow, fill: int) -> ir.
     return reshape(g, g.Transpose(x, perm=perm), [size(g, x, 0), size(g, x, 1), *out, math.prod(how.kernel)])
 
 
-def conv_integers(
-    g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None, how: SlidingWindow, groups: int
-) -> ir.Value:
+def conv_integers(g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None, how: Window, groups: int) -> ir.Value:
     """Return the convolution of integers as an int64 matrix product. weight: [out, in / groups, …]."""
     dtype = g.dtype(x)
     x, weight = cast(g, x, torch.int64), cast(g, weight, torch.int64)
@@ -88,7 +73,7 @@ def conv_transpose_integers(
     x: ir.Value,
     weight: ir.Value,
     bias: ir.Value | None,
-    how: SlidingWindow,
+    how: Window,
     more: Sequence[int],
     groups: int,
 ) -> ir.Value:
@@ -118,12 +103,10 @@ def conv_transpose_integers(
     weight = g.Reshape(weight, [groups * made, read // groups, *how.kernel])
     for i, k in enumerate(how.kernel):
         weight = g.Gather(weight, np.arange(k)[::-1].copy(), axis=i + 2)
-    return conv_integers(
-        g, x, weight, bias, SlidingWindow(how.kernel, [1] * dims, [*pads, *ends], how.dilations), groups
-    )
+    return conv_integers(g, x, weight, bias, Window.of(how.kernel, None, how.dilations, [*pads, *ends]), groups)
 
 
-def max_pool_integers(g: Graph, x: ir.Value, how: SlidingWindow) -> tuple[ir.Value, ir.Value]:
+def max_pool_integers(g: Graph, x: ir.Value, how: Window) -> tuple[ir.Value, ir.Value]:
     """Return the maxima of the windows, and their flat indices in the plane."""
     lengths = _lengths(g, x)
     read = _gather_windows(g, x, how, lowest(g.dtype(x)))
@@ -149,9 +132,7 @@ def _sum_of_integers(g: Graph, x: ir.Value, length: int) -> ir.Value:
     return g.Squeeze(x, [-1])
 
 
-def average_pool_integers(
-    g: Graph, x: ir.Value, how: SlidingWindow, counted: Sequence[int], divisor: int | None
-) -> ir.Value:
+def average_pool_integers(g: Graph, x: ir.Value, how: Window, counted: Sequence[int], divisor: int | None) -> ir.Value:
     """Return the sums of the windows divided by their number of elements, truncated; `counted` padding is counted
     too.
     """

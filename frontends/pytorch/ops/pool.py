@@ -11,56 +11,22 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.semantics.windows import Window
 
 from ..common.places import Length, multiply_axis, places_in_plane
 from ..common.sizes import arange, dim_name_of, plus, quotient, reshape, size, times, vector
 from ..common.values import constant_like, is_float
 from ..rules import torch_op
 from .conv import ensure_batch_dim, per_spatial_dim
-from .integer_conv import SlidingWindow, average_pool_integers, max_pool_integers
+from .integer_conv import average_pool_integers, max_pool_integers
 
 
 def _end_pads(
-    g: Graph,
-    x: ir.Value,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    ceil_mode: bool,
-) -> tuple[list[int], bool]:
-    """Return padding at the end with which floor mode gives ceil_mode's result, and whether ceil_mode must stay.
-
-    PyTorch rounds the number of windows up, but drops a last window that would start in the padding at the end.
-    ceil_mode stays if a length is unknown.
-    """
-    if not ceil_mode:
-        return list(pads), False
-    ends = []
-    for i, (k, s, p, d) in enumerate(zip(kernel, strides, pads, dilations, strict=True)):
-        length = g.shape(x)[i + 2]
-        if not isinstance(length, int):
-            return list(pads), True
-        reach = d * (k - 1) + 1
-        windows = -(-(length + 2 * p - reach) // s) + 1
-        if (windows - 1) * s >= length + p:
-            windows -= 1
-        ends.append(max((windows - 1) * s + reach - length - p, p))
-    return ends, False
-
-
-def _computed_end_pads(
     g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
-) -> list[Length]:
-    """Return the padding at the end as `_end_pads` does, for run-time lengths."""
-    ends: list[Length] = []
-    for i, (k, s, p, d) in enumerate(zip(kernel, strides, pads, dilations, strict=True)):
-        length, reach = size(g, x, i + 2), d * (k - 1) + 1
-        last = times(g, quotient(g, plus(g, length, 2 * p - reach + s - 1), s), s)
-        beyond = g.Cast(g.GreaterOrEqual(last, plus(g, length, p)), to=ir.DataType.INT64)
-        last = g.Sub(last, g.Mul(beyond, s))
-        ends.append(g.Max(g.Sub(g.Add(last, reach - p), length), p))
-    return ends
+) -> list[int]:
+    """Return padding at the end with which floor mode gives ceil_mode's result, for every length if it is unknown."""
+    window = Window.of(kernel, strides, dilations, [*pads, *pads])
+    return list(window.with_ceil_mode([n if isinstance(n, int) else None for n in g.shape(x)[2:]]).after)
 
 
 def _without_whole_dims(
@@ -109,11 +75,10 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
         x, kernel, strides = _without_whole_dims(g, x, kernel, strides, [*pads, *(d - 1 for d in dilations)], "max")
         if not indices and _is_each_element(kernel, strides, pads):
             return g.Squeeze(x, [0]) if lone else x
-        ends, ceil = _end_pads(g, x, kernel, strides, pads, dilations, ceil_mode)
+        ends = _end_pads(g, x, kernel, strides, pads, dilations) if ceil_mode else pads
         # Runtimes reject padding as long as the kernel.
         if not is_float(g, x) or any(end >= k for end, k in zip(ends, kernel, strict=True)):
-            last = _computed_end_pads(g, x, kernel, strides, pads, dilations) if ceil else ends
-            pair = max_pool_integers(g, x, SlidingWindow(kernel, strides, [*pads, *last], dilations))
+            pair = max_pool_integers(g, x, Window.of(kernel, strides, dilations, [*pads, *ends]))
             found = [g.Squeeze(v, [0]) if lone else v for v in pair]
             return found if indices else found[0]
         out = g.MaxPool(
@@ -122,7 +87,6 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
             strides=strides,
             pads=[*pads, *ends],
             dilations=dilations,
-            ceil_mode=int(ceil) or None,
             outputs=2 if indices else 1,
         )
         found = [out] if not indices else [out[0], _index_in_plane(g, x, out[1], dims)]
@@ -154,10 +118,8 @@ def _avg_pool(dims: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> ir.Value:
-        """Return the average pool. Counted padding is written as zeros; padding that ceil_mode adds at the end is never
-        counted.
-
-        For an unknown length, a window that starts in the zeros at the end is one too many.
+        """Return the average pool. Padding that ceil_mode adds at the end is never counted; counted padding is then
+        written as zeros.
         """
         x, lone = ensure_batch_dim(g, x, dims)
         kernel, pads = per_spatial_dim(kernel_size, dims), per_spatial_dim(padding, dims)
@@ -166,28 +128,21 @@ def _avg_pool(dims: int) -> Any:
             x, kernel, strides = _without_whole_dims(g, x, kernel, strides, pads, "mean")
             if _is_each_element(kernel, strides, pads):
                 return g.Squeeze(x, [0]) if lone else x
-        ends, ceil = _end_pads(g, x, kernel, strides, pads, [1] * dims, ceil_mode)
-        last = _computed_end_pads(g, x, kernel, strides, pads, [1] * dims) if ceil else ends
+        ends = _end_pads(g, x, kernel, strides, pads, [1] * dims) if ceil_mode else pads
         if not is_float(g, x):
-            how = SlidingWindow(kernel, strides, [*pads, *last], [1] * dims)
+            how = Window.of(kernel, strides, None, [*pads, *ends])
             out = average_pool_integers(g, x, how, pads if count_include_pad else [0] * dims, divisor_override)
             return g.Squeeze(out, [0]) if lone else out
         attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
-        counts: dict[int, int | ir.Value] = {}
         if divisor_override is not None:
-            x = _padded(g, x, [0, 0, *pads, 0, 0, *last])
-        elif count_include_pad and ceil_mode and any(pads):
-            if ceil:
-                counts = _window_counts(g, x, kernel, strides, pads)
+            x = _padded(g, x, [0, 0, *pads, 0, 0, *ends])
+        elif count_include_pad and any(pads) and ends != pads:
             x = _padded(g, x, [0, 0, *pads, 0, 0, *pads])
-            rest = [e - o for e, o in zip(ends, pads, strict=True)]
-            attributes |= {"pads": [*[0] * dims, *rest], "ceil_mode": int(ceil) or None}
+            attributes["pads"] = [*[0] * dims, *(e - o for e, o in zip(ends, pads, strict=True))]
         else:
-            attributes |= {"pads": [*pads, *ends], "ceil_mode": int(ceil) or None}
+            attributes["pads"] = [*pads, *ends]
             attributes["count_include_pad"] = int(count_include_pad and any(pads)) or None
         out = g.node("AveragePool", [x], attributes)
-        if counts:
-            out = g.Slice(out, [0] * len(counts), vector(g, list(counts.values())), list(counts))
         if divisor_override is not None:
             out = g.Mul(out, constant_like(g, math.prod(kernel) / divisor_override, out))
         return g.Squeeze(out, [0]) if lone else out
@@ -195,21 +150,8 @@ def _avg_pool(dims: int) -> Any:
     return rule
 
 
-def _padded(g: Graph, x: ir.Value, zeros: Sequence[Length]) -> ir.Value:
-    is_padded = any(not isinstance(n, int) or n for n in zeros)
-    return g.Pad(x, vector(g, zeros), constant_like(g, 0, x)) if is_padded else x
-
-
-def _window_counts(
-    g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]
-) -> dict[int, int | ir.Value]:
-    """Return how many ceil_mode windows start before the padding at the end, for axes where others may start in it."""
-    counts: dict[int, int | ir.Value] = {}
-    for axis, (k, s, p) in enumerate(zip(kernel, strides, pads, strict=True), 2):
-        length = size(g, x, axis)
-        if p and s + p > k:
-            counts[axis] = -(-(length + p) // s) if isinstance(length, int) else g.Div(g.Add(length, p + s - 1), s)
-    return counts
+def _padded(g: Graph, x: ir.Value, zeros: Sequence[int]) -> ir.Value:
+    return g.Pad(x, list(zeros), constant_like(g, 0, x)) if any(zeros) else x
 
 
 torch_op.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
