@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph import register_initializer
+from convert.graph import OPSET, Graph, location_of, register_initializer
+from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import dims_of, lazy_tensor
-from convert.graph.values import constant, input_at, nodes_of
+from convert.graph.values import constant, input_at, names_in_use, nodes_of
+from convert.legalize.replacement import Replacement, Results
+from convert.passes.clean import drop_unused
 from convert.processes.arrays import save_arrays
 
 from .steps import Steps, marking_constant
@@ -76,12 +80,7 @@ def mark_quantized(model: ir.Model) -> QuantizedParts:
         node.op_type in ("ConvInteger", "MatMulInteger") and constant(node.inputs[1]) is not None
         for node in nodes_of(model.graph)
     )
-    for node in list(nodes_of(model.graph)):
-        if node.op_type in _WRITTEN_OUT and not node.domain:
-            _WRITTEN_OUT[node.op_type](node)
-    for node in list(nodes_of(model.graph)):
-        if node.op_type == "Cast" and not node.domain:
-            _write_shift(node)
+    _write_by_real_numbers(model)
     for node in list(nodes_of(model.graph)):
         if node.op_type == "DequantizeLinear" and not node.domain:
             _widen_weight(node, parts)
@@ -342,73 +341,69 @@ def _next_mark(steps: Steps, parts: QuantizedParts) -> np.ndarray:
 # -- operators on integers --------------------------------------------------------------------------------------------
 
 
-def _write_convolution(node: ir.Node) -> None:
-    """Write QLinearConv as a Conv between DequantizeLinear and QuantizeLinear."""
-    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *rest = node.inputs
-    scales = constant(x_scale), constant(w_scale)
-    if any(scale is None for scale in scales):
-        return
-    before = [_dequantize(node, x, x_scale, x_zero, 1), _dequantize(node, w, w_scale, w_zero, 0)]
-    if rest and rest[0] is not None:
-        product = scales[0].numpy().ravel() * scales[1].numpy().ravel()  # type: ignore[union-attr]
-        scale = _initializer(node, f"{rest[0].name}_scale", product if product.size > 1 else product.reshape(()))
-        before.append(_dequantize(node, rest[0], scale, None, 0))
-    _write_between(node, "Conv", before, y_scale, y_zero)
+def _write_by_real_numbers(model: ir.Model) -> None:
+    """Write operators on integers as operators on real numbers between DequantizeLinear and QuantizeLinear."""
+    replacement = Replacement(model, names_in_use(model))
+    for forms in ({"QLinearConv": _convolution, "QLinearMatMul": _product}, {"Cast": _shift}):
+        for node in list(nodes_of(model.graph)):
+            if node.op_type not in forms or node.domain:
+                continue
+            form = partial(forms[node.op_type], node=node)
+            built = replacement.build(form, model.opset_imports.get("", OPSET), location_of(node))
+            if built is not None:
+                replacement.place_graph(node, *built)
+    if replacement.changed:
+        drop_unused(model)
+        infer_facts(model)
 
 
-def _write_product(node: ir.Node) -> None:
-    """Write QLinearMatMul as a MatMul between DequantizeLinear and QuantizeLinear."""
+def _convolution(g: Graph, node: ir.Node) -> Results:
+    """Return QLinearConv as a Conv of real numbers; None if its scales are not constant."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = [*node.inputs, None][:9]
+    scales = g.static(x_scale), g.static(w_scale)
+    if scales[0] is None or scales[1] is None:
+        return None
+    before = [g.DequantizeLinear(x, x_scale, x_zero, axis=1), g.DequantizeLinear(w, w_scale, w_zero, axis=0)]
+    if bias is not None:
+        product = scales[0].ravel() * scales[1].ravel()
+        before.append(g.DequantizeLinear(bias, product if product.size > 1 else product.reshape(()), axis=0))
+    return [g.QuantizeLinear(g.node("Conv", before, dict(node.attributes)), y_scale, y_zero)]
+
+
+def _product(g: Graph, node: ir.Node) -> Results:
+    """Return QLinearMatMul as a MatMul of real numbers."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs
-    rank = 2 if b is None or b.shape is None else len(b.shape)
-    before = [_dequantize(node, a, a_scale, a_zero, -2), _dequantize(node, b, b_scale, b_zero, rank - 1)]
-    _write_between(node, "MatMul", before, y_scale, y_zero)
+    assert b is not None
+    last = 1 if b.shape is None else len(b.shape) - 1
+    left, right = g.DequantizeLinear(a, a_scale, a_zero, axis=-2), g.DequantizeLinear(b, b_scale, b_zero, axis=last)
+    return [g.QuantizeLinear(g.MatMul(left, right), y_scale, y_zero)]
 
 
-_WRITTEN_OUT = {"QLinearConv": _write_convolution, "QLinearMatMul": _write_product}
-
-
-def _write_shift(node: ir.Node) -> None:
-    """Write a shift by 128 between uint8 and int8 as DequantizeLinear and QuantizeLinear of one scale.
+def _shift(g: Graph, node: ir.Node) -> Results:
+    """Return a shift by 128 between uint8 and int8 as DequantizeLinear and QuantizeLinear of one scale; else None.
 
     TensorFlow Lite files with uint8 inputs and outputs are read in this form. The scale is that of a neighbour.
     """
     y = node.outputs[0]
     add = None if node.inputs[0] is None else node.inputs[0].producer()
     if y.dtype not in _SHIFTS or add is None or add.op_type != "Add" or add.domain or add.inputs[0] is None:
-        return
+        return None
     cast, number = add.inputs[0].producer(), constant(add.inputs[1])
-    if cast is None or cast.op_type != "Cast" or number is None or number.size != 1 or node.graph is None:
-        return
+    if cast is None or cast.op_type != "Cast" or number is None or number.size != 1:
+        return None
     x, shift = cast.inputs[0], int(number.numpy().ravel()[0])
     if x is None or x.dtype != _SHIFTS[y.dtype] or shift != (-128 if y.dtype == ir.DataType.INT8 else 128):
-        return
+        return None
     found = _steps_nearby(y) or _steps_nearby(x)
     if found is None:
-        return
-    scale, zero, dtype = found
+        return None
+    scale, zero, dtype = np.float32(found[0]), found[1], found[2]
     behind = zero if dtype == y.dtype else zero + shift
-    before = ir.Node("", "DequantizeLinear", [x, *_steps_of(node, x, scale, behind - shift)], num_outputs=1)
-    numbers = before.outputs[0]
-    numbers.name, numbers.type, numbers.shape = f"{y.name}_numbers", ir.TensorType(ir.DataType.FLOAT), y.shape
-    after = ir.Node("", "QuantizeLinear", [numbers, *_steps_of(node, y, scale, behind)], num_outputs=1)
-    before.name, after.name = f"{node.name}_dq", f"{node.name}_q"
-    shifted = _named_like(after.outputs[0], y)
-    ir.convenience.replace_nodes_and_values(node.graph, node, [node], [before, after], [y], [shifted])
-    for unused in (add, cast):
-        if unused.graph is not None and not any(v.uses() or v.is_graph_output() for v in unused.outputs):
-            unused.graph.remove(unused, safe=True)
+    numbers = g.DequantizeLinear(x, scale, g.const(behind - shift, x.dtype))
+    return [g.QuantizeLinear(numbers, scale, g.const(behind, y.dtype))]
 
 
 _SHIFTS = {ir.DataType.INT8: ir.DataType.UINT8, ir.DataType.UINT8: ir.DataType.INT8}
-
-
-def _steps_of(node: ir.Node, value: ir.Value, scale: float, zero: int) -> list[ir.Value]:
-    """Return scale and zero point of a value, as inputs of QuantizeLinear or DequantizeLinear."""
-    assert value.dtype is not None
-    return [
-        _initializer(node, f"{value.name}_scale", np.array(scale, np.float32)),
-        _initializer(node, f"{value.name}_zero", np.array(zero, value.dtype.numpy())),
-    ]
 
 
 def _steps_nearby(value: ir.Value) -> tuple[float, int, ir.DataType] | None:
@@ -431,28 +426,3 @@ def _steps_nearby(value: ir.Value) -> tuple[float, int, ir.DataType] | None:
             elif node.op_type in _MOVING and not node.domain:
                 waiting += [v for v in (*_data_inputs(node), *node.outputs) if v.dtype == current.dtype]
     return None
-
-
-def _dequantize(node: ir.Node, x: ir.Value | None, scale: ir.Value | None, zero: ir.Value | None, axis: int) -> ir.Node:
-    assert x is not None
-    given = [x, scale] if zero is None else [x, scale, zero]
-    made = ir.Node("", "DequantizeLinear", given, [ir.AttrInt64("axis", axis)], num_outputs=1, name=f"{node.name}_dq")
-    value = made.outputs[0]
-    value.name, value.type, value.shape = f"{x.name}_numbers", ir.TensorType(ir.DataType.FLOAT), x.shape
-    return made
-
-
-def _write_between(
-    node: ir.Node, operator: str, before: list[ir.Node], scale: ir.Value | None, zero: ir.Value | None
-) -> None:
-    assert node.graph is not None
-    inputs = [made.outputs[0] for made in before]
-    wide = ir.Node("", operator, inputs, list(node.attributes.values()), num_outputs=1, name=node.name)
-    wide.metadata_props.update(node.metadata_props)
-    old, result = node.outputs[0], wide.outputs[0]
-    result.name, result.shape = f"{old.name}_numbers", old.shape
-    result.type = ir.TensorType(ir.DataType.FLOAT)
-    after = ir.Node("", "QuantizeLinear", [result, scale, zero], num_outputs=1, name=f"{node.name}_q")
-    ir.convenience.replace_nodes_and_values(
-        node.graph, node, [node], [*before, wide, after], [old], [_named_like(after.outputs[0], old)]
-    )
