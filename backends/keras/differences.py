@@ -55,7 +55,7 @@ DIFFERENCES = {
             rank=2,
         ),
         Difference(
-            ("Einsum", "Gemm", "MatMul", "MatMulInteger"),
+            ("Einsum", "Gemm", "MatMul"),
             "integers are multiplied in float64, exact to 2⁵³",
             integers=True,
         ),

@@ -34,13 +34,11 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "CenterCropPad": ("sizes that are computed",),
     "Col2Im": ("sizes that are computed, or integers", "a fold of unknown batch and channels"),
     "DFT": ("an axis that is computed", "a transform of …"),
-    "DequantizeLinear": ("blocked quantization",),
     "Dropout": ("Dropout in training mode",),
     "Gelu": ("Gelu has no approximation …",),
     "LpNormalization": ("LpNormalization with p=…",),
     "MaxPool": ("the indices of a MaxPool",),
     "Pad": ("Pad mode …",),
-    "QuantizeLinear": ("blocked quantization", "quantization to …"),
     "ReduceMax": ("the maximum or minimum of no elements",),
     "ReduceMin": ("the maximum or minimum of no elements",),
 }

@@ -17,11 +17,11 @@ _STEPS = frozenset(
 """Operators with discontinuous results."""
 _HAND_ON = frozenset(
     {
-        "Abs", "Add", "Clip", "Concat", "Expand", "Flatten", "Gather", "Identity", "Max", "Min", "Mul", "Neg", "Relu",
-        "Reshape", "Slice", "Split", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
+        "Abs", "Add", "Clip", "Concat", "Div", "Expand", "Flatten", "Gather", "Identity", "Max", "Min", "Mul", "Neg",
+        "Relu", "Reshape", "Slice", "Split", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
     }
 )  # fmt: skip
-"""Operators that keep integral values integral, so that a later rounding is as sensitive as before."""
+"""Operators after which a later rounding is as sensitive as before, such as a division by a computed scale."""
 
 
 def is_rounded(value: ir.Value | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -48,6 +49,17 @@ ROWS = [
     case("Equal", *np.array([[0, -0.0, np.nan, np.inf, 1], [-0.0, 0, np.nan, np.inf, 2]], np.float32)),
     case("DequantizeLinear", i64(4, 6).astype(np.int8), f32(4, 2, low=0.1), axis=1, block_size=3),
     case("QuantizeLinear", f32(4, 6, low=-9, high=9), f32(2, 6, low=0.1), axis=0, block_size=2),
+    case("QuantizeLinear", f32(4, 6, low=-9, high=9), f32(1, low=0.9), Const(np.array([3], np.int16))),
+    *(
+        case("QuantizeLinear", f32(4, 6, low=-9, high=9), f32(6, low=0.9), Const(np.arange(6).astype(dtype)))
+        for dtype in (ml_dtypes.int4, ml_dtypes.uint4, np.uint16)
+    ),
+    *(
+        case("DequantizeLinear", np.arange(6).astype(dtype), f32(6, low=0.9), axis=0)
+        for dtype in (ml_dtypes.int4, ml_dtypes.uint4, np.int16, ml_dtypes.float8_e5m2)
+    ),
+    case("DequantizeLinear", i64(4, 6, low=-32768, high=32767).astype(np.int16), f32(6).astype(np.float16),
+         Const(np.arange(6).astype(np.int16))),
 ]  # fmt: skip
 """Rows that the shared tables lack: operators without a rule in some backend, and constant sizes."""
 

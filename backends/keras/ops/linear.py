@@ -84,17 +84,6 @@ def _exactly(function: Callable[..., KerasTensor], *operands: Tensor | None) -> 
     return ops.cast(ops.cast(wide, "int64"), dtype)
 
 
-@onnx_op("MatMulInteger")
-def matmul_integer(k, a, b, a_zero, b_zero):
-    a, b = (ops.cast(x, "int32") for x in k.tensors(a, b))
-    if a_zero is not None:
-        zero = ops.cast(k.tensor(a_zero), "int32")
-        a = a - (ops.expand_dims(zero, -1) if len(a_zero.shape) == 1 and a_zero.shape[0] > 1 else zero)
-    if b_zero is not None:
-        b = b - ops.cast(k.tensor(b_zero), "int32")
-    return _product(a, b)
-
-
 @onnx_op("Einsum")
 def einsum(k, *values, equation):
     operands = k.tensors(*values)

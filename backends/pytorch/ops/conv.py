@@ -78,19 +78,6 @@ def conv_transpose(
     return y if b is None else y + b.reshape([-1, *[1] * window.rank])
 
 
-@onnx_op("ConvInteger")
-def conv_integer(t, x, w, x_zero=None, w_zero=None, *, auto_pad, dilations, group, kernel_shape, pads, strides):
-    a = x.to(torch.int64) - (0 if x_zero is None else x_zero.to(torch.int64))
-    b = w.to(torch.int64)
-    if w_zero is not None:
-        zero = w_zero.to(torch.int64)
-        b = b - (zero if zero.dim() == 0 else zero.reshape([-1, *[1] * (w.dim() - 1)]))
-    # Sums of products of bytes are exact in float64, which has fast kernels.
-    window = windows(x, w.shape[2:], strides, dilations, pads, auto_pad)
-    y = convolve(a.to(torch.float64), b.to(torch.float64), None, window, group)
-    return y.to(torch.int32)
-
-
 @onnx_op("Col2Im")
 @host("image_shape", "block_shape")
 def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):

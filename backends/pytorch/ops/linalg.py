@@ -49,22 +49,6 @@ def det(t, x):
     return torch.linalg.det(x)
 
 
-@onnx_op("MatMulInteger")
-def matmul_integer(t, a, b, a_zero=None, b_zero=None):
-    return torch.matmul(_centered(a, a_zero, -2), _centered(b, b_zero, -1)).to(torch.int32)
-
-
-def _centered(x: Any, zero: Any, axis: Any) -> Any:
-    """Subtract a zero point from integers; it may differ per row or column."""
-    x = x.to(torch.int32)
-    if zero is None:
-        return x
-    zero = zero.to(torch.int32)
-    if zero.dim() == 1 and axis == -2:
-        zero = zero.unsqueeze(-1)
-    return x - zero
-
-
 @onnx_op("CumSum")
 @host("axis")
 def cum_sum(t, x, axis, *, exclusive, reverse):

@@ -202,9 +202,9 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     return modified
 
 
-_OF_CHANNELS_LAST = ("ConvInteger", "MaxPool")
-_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "ConvInteger", "Div", "Loop", "MatMulInteger", "Mod",
-                   "Scan", "ScatterElements", "ScatterND", "Sign", "Slice", "Split", "Squeeze", "Tile")  # fmt: skip
+_OF_CHANNELS_LAST = ("MaxPool",)
+_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "Loop", "Mod", "Scan", "ScatterElements", "ScatterND", "Sign",
+                   "Slice", "Split", "Squeeze", "Tile")  # fmt: skip
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.legalize.quantize import INTEGERS, broadcast_parameter, quantized
+from convert.legalize.quantize import INTEGERS, quantized
+from convert.legalize.quantize import dequantize as write_dequantize
 
 _WIDE = (ir.DataType.INT16, ir.DataType.UINT16)
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -59,19 +60,14 @@ def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
 
 def dequantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     """(x - zero point) · scale; None if `target` has the operator."""
-    x, scale, zero = [*node.inputs, None][:3]
+    x, scale = node.inputs[:2]
     if x is None or scale is None or _has_special_attributes(node):
         return None
     halves = scale.dtype == ir.DataType.FLOAT16 and target < _HALVES
     named = ir.DataType(node.attributes.get_int("output_dtype", 0))
     if x.dtype not in (INTEGERS if halves else _WIDE) or named not in (ir.DataType.UNDEFINED, scale.dtype):
         return None
-    steps = g.Cast(x, to=ir.DataType.INT32)
-    if zero is not None:
-        steps = g.Sub(steps, broadcast_parameter(g, node, g.Cast(zero, to=ir.DataType.INT32)))
-    wide = g.Cast(scale, to=ir.DataType.FLOAT) if halves else scale
-    y = g.Mul(g.Cast(steps, to=g.dtype(wide)), broadcast_parameter(g, node, wide))
-    return [g.Cast(y, to=ir.DataType.FLOAT16) if halves else y]
+    return write_dequantize(g, node)
 
 
 def _has_special_attributes(node: ir.Node) -> bool:

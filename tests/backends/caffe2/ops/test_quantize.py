@@ -1,4 +1,4 @@
-"""The rules of `backends/caffe2/ops/quantize.py`, run by the real Caffe2 and compared with onnxruntime."""
+"""Quantization and quantized products written out, run by the real Caffe2 and compared with onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `backends/keras/ops/quantize.py` against onnxruntime: the shared rows of its operators, and more."""
+"""Quantization in Keras against onnxruntime: the shared rows of its operators, and more."""
 
 from __future__ import annotations
 

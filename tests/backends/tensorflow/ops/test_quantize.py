@@ -1,4 +1,4 @@
-"""The rules of `backends/tensorflow/ops/quantize.py` against onnxruntime."""
+"""Quantization written out for TensorFlow, against onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `backends/tensorflow/ops/quantized.py` against onnxruntime."""
+"""Quantized products written out for TensorFlow, against onnxruntime."""
 
 from __future__ import annotations
 
