@@ -26,13 +26,6 @@ PREFIX = "quantized_tensor::"
 
 _KEY = "convert.quantized"
 _STORED = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
-_RANGES = {
-    torch.int8: (-128, 127),
-    torch.uint8: (0, 255),
-    torch.int16: (-(2**15), 2**15 - 1),
-    torch.uint16: (0, 2**16 - 1),
-    torch.int32: (-(2**31), 2**31 - 1),
-}
 Parameter: TypeAlias = "ir.Value | np.ndarray | Number"
 
 
@@ -75,7 +68,7 @@ def to_steps(
     PyTorch multiplies by the reciprocal where ONNX divides, so a quotient within the last bit of a tie may be rounded
     the other way.
     """
-    least, most = _RANGES[scheme.dtype]
+    least, most = torch.iinfo(scheme.dtype).min, torch.iinfo(scheme.dtype).max
     low, high = least if low is None else max(low, least), most if high is None else min(high, most)
     x = cast(g, x, torch.float32)
     scale, zero = _scale(g, scheme), _zero_point(g, scheme)
@@ -93,9 +86,8 @@ def _to_wide_steps(g: Graph, x: ir.Value, scheme: Scheme, low: int, high: int) -
 
     If the scale comes from the largest element, that element may be halfway between two steps (127.5).
     """
-    rank = g.rank(x)
-    steps = g.Round(g.Mul(x, g.Reciprocal(_reshape_to_axis(g, _scale(g, scheme), scheme.axis, rank))))
-    zero = cast(g, _reshape_to_axis(g, _zero_point(g, scheme), scheme.axis, rank), torch.float32)
+    steps = g.Round(g.Mul(x, g.Reciprocal(_along_axis(g, x, _scale(g, scheme), scheme.axis))))
+    zero = cast(g, _along_axis(g, x, _zero_point(g, scheme), scheme.axis), torch.float32)
     moved = cast(g, g.Add(steps, zero), torch.float64)
     return cast(g, g.Clip(moved, as_value(g, low, torch.float64), as_value(g, high, torch.float64)), scheme.dtype)
 
@@ -109,9 +101,13 @@ def from_steps(g: Graph, q: ir.Value, scheme: Scheme) -> ir.Value:
     known = g.static(zero)
     if scheme.dtype == torch.int32 and known is not None and not known.any():
         return g.DequantizeLinear(q, scale, axis=scheme.axis)
-    rank = g.rank(q)
-    moved = g.Sub(cast(g, q, torch.float32), cast(g, _reshape_to_axis(g, zero, scheme.axis, rank), torch.float32))
-    return g.Mul(moved, _reshape_to_axis(g, scale, scheme.axis, rank))
+    moved = g.Sub(cast(g, q, torch.float32), cast(g, _along_axis(g, q, zero, scheme.axis), torch.float32))
+    return g.Mul(moved, _along_axis(g, q, scale, scheme.axis))
+
+
+def broadcast_parameter(g: Graph, x: ir.Value, parameter: Parameter, axis: int | None, dtype: torch.dtype) -> ir.Value:
+    """Return a scale or zero point of `x` in a dtype and a shape that broadcasts with it."""
+    return _along_axis(g, x, _parameter_value(g, parameter, onnx_dtype(dtype), axis), axis)
 
 
 def round_to_scheme(g: Graph, x: ir.Value, scheme: Scheme, low: int | None = None, high: int | None = None) -> ir.Value:
@@ -141,10 +137,29 @@ def _parameter_value(g: Graph, parameter: Parameter, dtype: ir.DataType, axis: i
     return g.Reshape(value, g.const(np.array(shape, np.int64)))
 
 
-def _reshape_to_axis(g: Graph, parameter: ir.Value, axis: int | None, rank: int) -> ir.Value:
+def _along_axis(g: Graph, x: ir.Value, parameter: ir.Value, axis: int | None) -> ir.Value:
     if axis is None:
         return parameter
-    return g.Reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
+    return g.Reshape(parameter, [-1 if i == axis % g.rank(x) else 1 for i in range(g.rank(x))])
+
+
+# -- parameters from a range ------------------------------------------------------------------------------------------
+
+
+def affine_parameters(
+    g: Graph, low: ir.Value, high: ir.Value, steps: tuple[int, int], eps: float
+) -> tuple[ir.Value, ir.Value]:
+    """Return scale and zero point, in float32, that spread the steps over a range; the scale is at least `eps`."""
+    least, most = (as_value(g, float(n), torch.float32) for n in steps)
+    scale = g.Div(g.Sub(high, low), as_value(g, float(steps[1] - steps[0]), torch.float32))
+    scale = g.Max(scale, as_value(g, eps, torch.float32))
+    return scale, g.Clip(g.Sub(least, g.Round(g.Div(low, scale))), least, most)
+
+
+def symmetric_scale(g: Graph, low: ir.Value, high: ir.Value, steps: tuple[int, int], eps: float) -> ir.Value:
+    """Return the scale, at least `eps`, of steps around zero that reach both ends of a range."""
+    half = as_value(g, (steps[1] - steps[0]) / 2, torch.float32)
+    return g.Max(g.Div(g.Max(g.Neg(low), high), half), as_value(g, eps, torch.float32))
 
 
 # -- quantized tensors ------------------------------------------------------------------------------------------------

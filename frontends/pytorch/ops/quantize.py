@@ -8,8 +8,17 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.legalize.quantize import range_with_zero
 
-from ..common.quantization import Parameter, Scheme, from_steps, to_steps
+from ..common.quantization import (
+    Parameter,
+    Scheme,
+    affine_parameters,
+    broadcast_parameter,
+    from_steps,
+    symmetric_scale,
+    to_steps,
+)
 from ..common.values import as_value, cast, promote_operands
 from ..rules import torch_op
 
@@ -109,22 +118,9 @@ def _dequantize(g: Graph, q: ir.Value, scheme: Scheme, out_dtype: torch.dtype | 
     if out_dtype == torch.float64:
         raise Unsupported("dequantizing to float64")
     # In half precision PyTorch rounds the integers, their difference and the product, but not the scale.
-    rank = g.rank(q)
-    moved = g.Sub(cast(g, q, out_dtype), _broadcast_parameter(g, scheme.zero, scheme.axis, rank, out_dtype))
-    return cast(
-        g,
-        g.Mul(cast(g, moved, torch.float32), _broadcast_parameter(g, scheme.scale, scheme.axis, rank, torch.float32)),
-        out_dtype,
-    )
-
-
-def _broadcast_parameter(g: Graph, parameter: Parameter, axis: int | None, rank: int, dtype: torch.dtype) -> ir.Value:
-    value = g.const(parameter) if isinstance(parameter, np.ndarray) else as_value(g, parameter, dtype)
-    value = cast(g, value, dtype)
-    if axis is not None and g.rank(value) == 0:
-        return value
-    shape = [] if axis is None else [-1 if i == axis % rank else 1 for i in range(rank)]
-    return g.Reshape(value, g.const(np.array(shape, np.int64)))
+    moved = g.Sub(cast(g, q, out_dtype), broadcast_parameter(g, q, scheme.zero, scheme.axis, out_dtype))
+    scale = broadcast_parameter(g, q, scheme.scale, scheme.axis, torch.float32)
+    return cast(g, g.Mul(cast(g, moved, torch.float32), scale), out_dtype)
 
 
 def _constant_bound(g: Graph, number: ir.Value | int) -> int:
@@ -147,32 +143,16 @@ def convert_element_type(g, input, dtype):
 
 @torch_op("quantized_decomposed::choose_qparams.tensor")
 def choose_qparams(g, input, qmin, qmax, eps, dtype):
-    low, high = _range_with_zero(g, cast(g, input, torch.float32))
-    scale = _divide_by(g, g.Sub(high, low), float(qmax - qmin))
-    scale = g.Max(scale, g.const(eps, ir.DataType.FLOAT))
-    zero = g.Sub(g.const(qmin, ir.DataType.FLOAT), g.Round(g.Div(low, scale)))
-    zero = g.Clip(zero, g.const(qmin, ir.DataType.FLOAT), g.const(qmax, ir.DataType.FLOAT))
+    low, high = range_with_zero(g, cast(g, input, torch.float32))
+    scale, zero = affine_parameters(g, low, high, (qmin, qmax), eps)
     return _reshape_to_one(g, scale, torch.float64), _reshape_to_one(g, zero, torch.int64)
 
 
 @torch_op("quantized_decomposed::choose_qparams_symmetric.tensor")
 def choose_qparams_symmetric(g, input, qmin, qmax, eps, dtype):
-    low, high = _range_with_zero(g, cast(g, input, torch.float32))
-    scale = _divide_by(g, g.Max(g.Neg(low), high), (qmax - qmin) / 2)
+    scale = symmetric_scale(g, *range_with_zero(g, cast(g, input, torch.float32)), (qmin, qmax), eps)
     zero = g.const(128 if dtype == torch.uint8 else 0, ir.DataType.INT64)
-    return _reshape_to_one(g, g.Max(scale, g.const(eps, ir.DataType.FLOAT)), torch.float64), _reshape_to_one(
-        g, zero, torch.int64
-    )
-
-
-def _range_with_zero(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return the minimum and maximum, with zero between them."""
-    zero = g.const(0.0, ir.DataType.FLOAT)
-    return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
-
-
-def _divide_by(g: Graph, x: ir.Value, number: float) -> ir.Value:
-    return g.Div(x, g.const(number, ir.DataType.FLOAT))
+    return _reshape_to_one(g, scale, torch.float64), _reshape_to_one(g, zero, torch.int64)
 
 
 def _reshape_to_one(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
@@ -196,8 +176,7 @@ def choose_qparams_per_token_asymmetric(g, input, dtype):
     def number(value: float) -> ir.Value:
         return as_value(g, value, g.dtype(input))
 
-    low = g.Min(g.ReduceMin(input, [-1], keepdims=1), number(0.0))
-    high = g.Max(g.ReduceMax(input, [-1], keepdims=1), number(0.0))
+    low, high = range_with_zero(g, input, [-1], keepdims=1)
     scale = g.Max(g.Div(g.Sub(high, low), number(255.0)), number(float(np.finfo(np.float32).eps)))
     below, above = g.Div(low, scale), g.Div(high, scale)
     error = g.Add(g.Add(number(-128.0), below), g.Add(number(127.0), above))

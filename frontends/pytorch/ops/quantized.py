@@ -11,6 +11,7 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.legalize.quantize import range_with_zero
 
 from ..common.quantization import (
     PREFIX,
@@ -121,13 +122,10 @@ def choose_scheme(g: Graph, x: ir.Value, dtype: torch.dtype, reduce_range: bool 
     """
     info = torch.iinfo(dtype)
     low, high = (int(n / 2) for n in (info.min, info.max)) if reduce_range else (info.min, info.max)
-    x = cast(g, x, torch.float32)
-    zero, ends = as_value(g, 0.0, torch.float32), []
-    ends = [g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)]
-    least, most = (cast(g, end, torch.float64) for end in ends)
+    least, most = (cast(g, end, torch.float64) for end in range_with_zero(g, cast(g, x, torch.float32)))
     scale = g.Div(g.Sub(most, least), _float64_constant(g, high - low))
     single = cast(g, scale, torch.float32)
-    vanishing = g.Or(g.Equal(single, zero), g.IsInf(g.Reciprocal(single)))
+    vanishing = g.Or(g.Equal(single, np.float32(0)), g.IsInf(g.Reciprocal(single)))
     scale = g.Where(vanishing, _float64_constant(g, 0.1), scale)
     scale, least, most = _clamp_scale(g, scale, least, most, high - low)
     from_least, from_most = g.Div(least, scale), g.Div(most, scale)
@@ -190,7 +188,7 @@ def _requantize_rule(operator: str) -> Any:
     """Return the rule of a function of one quantized tensor that names the scheme of its result."""
 
     def rule(g: Graph, qx: ir.Value, output_scale: float, output_zero_point: int) -> ir.Value:
-        return round_to_scheme(g, torch_op.apply(g, operator, [qx]), scheme_like(qx, output_scale, output_zero_point))
+        return requantize(g, torch_op.apply(g, operator, [qx]), qx, output_scale, output_zero_point)
 
     return rule
 
@@ -202,37 +200,38 @@ def scheme_like(qx: ir.Value, scale: Any, zero: Any) -> Scheme:
     return Scheme(scale, zero, found.dtype)
 
 
+def requantize(g: Graph, y: ir.Value, like: ir.Value, scale: Any, zero: Any) -> ir.Value:
+    """Return y rounded to a scale and a zero point, in the integers of the quantized tensor `like`."""
+    return round_to_scheme(g, y, scheme_like(like, scale, zero))
+
+
 torch_op.same(_requantize_rule, **{"quantized::hardswish": "hardswish", "quantized::sigmoid": "sigmoid"})
 
 
 @torch_op("quantized::leaky_relu")
 def leaky_relu(g, qx, negative_slope, inplace, output_scale, output_zero_point):
-    return round_to_scheme(g, g.LeakyRelu(qx, alpha=negative_slope), scheme_like(qx, output_scale, output_zero_point))
+    return requantize(g, g.LeakyRelu(qx, alpha=negative_slope), qx, output_scale, output_zero_point)
 
 
 @torch_op("quantized::elu")
 def elu(g, self, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1):
     out = torch_op.apply(g, "elu", [self, alpha, scale, input_scale])
-    return round_to_scheme(g, out, scheme_like(self, output_scale, output_zero_point))
+    return requantize(g, out, self, output_scale, output_zero_point)
 
 
 @torch_op("quantized::celu")
 def celu(g, self, output_scale, output_zero_point, alpha=1):
-    return round_to_scheme(
-        g, torch_op.apply(g, "celu", [self, alpha]), scheme_like(self, output_scale, output_zero_point)
-    )
+    return requantize(g, torch_op.apply(g, "celu", [self, alpha]), self, output_scale, output_zero_point)
 
 
 @torch_op("quantized::prelu")
 def prelu(g, qx, weight, output_scale, output_zero_point):
-    return round_to_scheme(
-        g, torch_op.apply(g, "prelu", [qx, weight]), scheme_like(qx, output_scale, output_zero_point)
-    )
+    return requantize(g, torch_op.apply(g, "prelu", [qx, weight]), qx, output_scale, output_zero_point)
 
 
 @torch_op("quantized::softmax")
 def softmax(g, qx, dim, output_scale, output_zero_point):
-    return round_to_scheme(g, g.Softmax(qx, axis=dim), scheme_like(qx, output_scale, output_zero_point))
+    return requantize(g, g.Softmax(qx, axis=dim), qx, output_scale, output_zero_point)
 
 
 @torch_op("quantized::dropout")
@@ -265,7 +264,7 @@ def max_pool2d(g, qx, kernel_size, stride, padding, dilation, ceil_mode):
 def _binary_rule(operator: str, relu: bool) -> Any:
     def rule(g: Graph, qa: ir.Value, qb: ir.Value, scale: float, zero_point: int) -> ir.Value:
         out = g.node(operator, [qa, qb])
-        return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qa, scale, zero_point))
+        return requantize(g, g.Relu(out) if relu else out, qa, scale, zero_point)
 
     return rule
 

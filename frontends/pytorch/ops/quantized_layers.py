@@ -13,7 +13,7 @@ from ..common.quantization import quantized_constant, round_to_scheme
 from ..common.values import cast
 from ..common.weights import tensor_of
 from ..rules import torch_op
-from .quantized import choose_scheme, scheme_like
+from .quantized import choose_scheme, requantize
 
 # -- packed weights ---------------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ def _float_convolution(g: Graph, x: ir.Value, packed: Any, dims: int, transposed
 def _convolution(dims: int, relu: bool = False, transposed: bool = False) -> Any:
     def rule(g: Graph, qx: ir.Value, packed_weight: Any, output_scale: float, output_zero_point: int) -> ir.Value:
         out = _float_convolution(g, qx, packed_weight, dims, transposed)
-        return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qx, output_scale, output_zero_point))
+        return requantize(g, g.Relu(out) if relu else out, qx, output_scale, output_zero_point)
 
     return rule
 
@@ -104,7 +104,7 @@ torch_op.same(
 def conv2d_add(g, qx, qaccum, packed_weight, output_scale, output_zero_point):
     out = g.Add(_float_convolution(g, qx, packed_weight, 2, False), qaccum)
     relu = g.location.operator.endswith("relu")
-    return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qx, output_scale, output_zero_point))
+    return requantize(g, g.Relu(out) if relu else out, qx, output_scale, output_zero_point)
 
 
 # -- linear layers ----------------------------------------------------------------------------------------------------
@@ -116,23 +116,23 @@ def _float_linear(g: Graph, x: ir.Value, packed: Any) -> ir.Value:
 
 @torch_op("quantized::linear")
 def linear(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return round_to_scheme(g, _float_linear(g, X, W_prepack), scheme_like(X, Y_scale_i, Y_zero_point_i))
+    return requantize(g, _float_linear(g, X, W_prepack), X, Y_scale_i, Y_zero_point_i)
 
 
 @torch_op("quantized::linear_relu")
 def linear_relu(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return round_to_scheme(g, g.Relu(_float_linear(g, X, W_prepack)), scheme_like(X, Y_scale_i, Y_zero_point_i))
+    return requantize(g, g.Relu(_float_linear(g, X, W_prepack)), X, Y_scale_i, Y_zero_point_i)
 
 
 @torch_op("quantized::linear_leaky_relu")
 def linear_leaky_relu(g, X, W_prepack, Y_scale_i, Y_zero_point_i, negative_slope):
     out = g.LeakyRelu(_float_linear(g, X, W_prepack), alpha=negative_slope)
-    return round_to_scheme(g, out, scheme_like(X, Y_scale_i, Y_zero_point_i))
+    return requantize(g, out, X, Y_scale_i, Y_zero_point_i)
 
 
 @torch_op("quantized::linear_tanh")
 def linear_tanh(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return round_to_scheme(g, g.Tanh(_float_linear(g, X, W_prepack)), scheme_like(X, Y_scale_i, Y_zero_point_i))
+    return requantize(g, g.Tanh(_float_linear(g, X, W_prepack)), X, Y_scale_i, Y_zero_point_i)
 
 
 @torch_op("quantized::linear_dynamic")
@@ -166,7 +166,7 @@ def _batch_norm(relu: bool) -> Any:
         output_scale: float, output_zero_point: int,
     ) -> ir.Value:  # fmt: skip
         out = torch_op.apply(g, "batch_norm", [qx, weight, bias, mean, var, False, 0.0, eps, False])
-        return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qx, output_scale, output_zero_point))
+        return requantize(g, g.Relu(out) if relu else out, qx, output_scale, output_zero_point)
 
     return rule
 
@@ -180,19 +180,19 @@ torch_op.same(
 @torch_op("quantized::layer_norm")
 def layer_norm(g, input, normalized_shape, weight, bias, eps, output_scale, output_zero_point):
     out = torch_op.apply(g, "layer_norm", [input, normalized_shape, weight, bias, eps])
-    return round_to_scheme(g, out, scheme_like(input, output_scale, output_zero_point))
+    return requantize(g, out, input, output_scale, output_zero_point)
 
 
 @torch_op("quantized::group_norm")
 def group_norm(g, input, num_groups, weight, bias, eps, output_scale, output_zero_point):
     out = torch_op.apply(g, "group_norm", [input, num_groups, weight, bias, eps])
-    return round_to_scheme(g, out, scheme_like(input, output_scale, output_zero_point))
+    return requantize(g, out, input, output_scale, output_zero_point)
 
 
 @torch_op("quantized::instance_norm")
 def instance_norm(g, input, weight, bias, eps, output_scale, output_zero_point):
     out = torch_op.apply(g, "instance_norm", [input, weight, bias, None, None, True, 0.0, eps, False])
-    return round_to_scheme(g, out, scheme_like(input, output_scale, output_zero_point))
+    return requantize(g, out, input, output_scale, output_zero_point)
 
 
 @torch_op("quantized::embedding_byte", "quantized::embedding_4bit")

@@ -11,13 +11,14 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.legalize.quantize import range_with_zero
 
-from ..common.quantization import Scheme, from_steps, to_steps
+from ..common.quantization import Scheme, affine_parameters, from_steps, symmetric_scale, to_steps
 from ..common.sizes import reshape, size
-from ..common.values import as_value, cast
+from ..common.values import cast
 from ..rules import torch_op
 
-_BOUNDS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-(2**15), 2**15 - 1)}
+_INTEGERS = (torch.int8, torch.uint8, torch.int16)
 
 
 @torch_op("torchao::quantize_affine")
@@ -55,7 +56,7 @@ def _reshape_to_rows(
     g: Graph, x: ir.Value, block: Sequence[Any], scale: ir.Value, zero: ir.Value | None, dtype: torch.dtype
 ) -> tuple[ir.Value, Scheme]:
     """Return x with one row for each scale, and its scheme; x unchanged if it has a single scale."""
-    if dtype not in _BOUNDS:
+    if dtype not in _INTEGERS:
         raise Unsupported(f"torchao's quantization to {dtype}")
     zero_point: Any = 0 if zero is None else zero
     width = _block_width(g, x, block)
@@ -69,10 +70,10 @@ def choose_qparams_affine(
     g, input, mapping_type, block_size, target_dtype, quant_min=None, quant_max=None, eps=None, scale_dtype=None,
     zero_point_dtype=None, keepdim=False,
 ):  # fmt: skip
-    if target_dtype not in _BOUNDS:
+    if target_dtype not in _INTEGERS:
         raise Unsupported(f"torchao's quantization to {target_dtype}")
-    least, most = _BOUNDS[target_dtype]
-    quant_min, quant_max = least if quant_min is None else quant_min, most if quant_max is None else quant_max
+    quant_min = torch.iinfo(target_dtype).min if quant_min is None else quant_min
+    quant_max = torch.iinfo(target_dtype).max if quant_max is None else quant_max
     eps = torch.finfo(torch.float32).smallest_normal if eps is None else eps
     low, high = _block_range(g, cast(g, input, torch.float32), block_size)
     scale, zero = _choose_qparams(g, mapping_type, low, high, quant_min, quant_max, eps)
@@ -87,29 +88,22 @@ def choose_qparams_affine(
 
 def _block_range(g: Graph, x: ir.Value, block: Sequence[Any]) -> tuple[ir.Value, ir.Value]:
     """Return the minimum and the maximum of each block, widened so that they include zero."""
-    width, zero = _block_width(g, x, block), g.const(0.0, ir.DataType.FLOAT)
+    width = _block_width(g, x, block)
     if width is None:
-        return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
-    rows = g.Reshape(x, g.const(np.array([-1, width])))
-    return g.Min(g.ReduceMin(rows, [1], keepdims=0), zero), g.Max(g.ReduceMax(rows, [1], keepdims=0), zero)
+        return range_with_zero(g, x)
+    return range_with_zero(g, g.Reshape(x, g.const(np.array([-1, width]))), [1])
 
 
 def _choose_qparams(g: Graph, mapping: str, low: ir.Value, high: ir.Value, least: int, most: int, eps: float) -> Any:
-    def number(value: float) -> ir.Value:
-        return as_value(g, value, torch.float32)
-
     if mapping == "ASYMMETRIC":
-        scale = g.Max(g.Div(g.Sub(high, low), number(float(most - least))), number(eps))
-        zero = g.Sub(number(least), g.Round(g.Div(low, scale)))
-        return scale, g.Clip(zero, number(least), number(most))
+        return affine_parameters(g, low, high, (least, most), eps)
     if mapping == "SYMMETRIC":
-        scale = g.Div(g.Max(g.Neg(low), high), number((most - least) / 2))
+        scale = symmetric_scale(g, low, high, (least, most), eps)
     elif mapping == "SYMMETRIC_NO_CLIPPING_ERR":
-        scale = g.Max(g.Div(low, number(float(least))), g.Div(high, number(float(most))))
+        scale = g.Max(g.Div(low, np.float32(least)), g.Div(high, np.float32(most)), np.float32(eps))
     else:
         raise Unsupported(f"torchao's mapping {mapping}")
-    scale = g.Max(scale, number(eps))
-    return scale, g.Add(g.Mul(scale, number(0.0)), number(int((most + least + 1) / 2)))
+    return scale, g.Add(g.Mul(scale, np.float32(0)), np.float32(int((most + least + 1) / 2)))
 
 
 def _scale_shape(g: Graph, x: ir.Value, block: Sequence[Any], keepdim: bool) -> list[Any]:
