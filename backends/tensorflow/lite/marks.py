@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from convert.passes.clean import drop_unused
 
 from convert.graph import OPSET, Graph, location_of, register_initializer
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import dims_of, lazy_tensor
 from convert.graph.values import constant, input_at, names_in_use, nodes_of
 from convert.legalize.replacement import Replacement, Results
+from convert.passes.tidy.clean import drop_unused
 from convert.processes.arrays import save_arrays
 
 from .steps import Steps, marking_constant
