@@ -97,6 +97,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux")
 def test_a_server_outlives_the_thread_that_started_it_and_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:

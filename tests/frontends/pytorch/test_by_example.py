@@ -206,7 +206,12 @@ def _array(x: Tensor) -> np.ndarray:
     return (torch.view_as_real(x) if x.is_complex() else x).numpy()
 
 
-@pytest.mark.parametrize("given", ROWS, ids=lambda given: given.name)
+SLOW = (GridOfPlaces, PackedByExample, ViewedBySizes, PaddedPieces, NarrowAttention, OneNumberForAllRows)
+
+
+@pytest.mark.parametrize(
+    "given", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * (row.make in SLOW)) for row in ROWS]
+)
 def test_program(given: Row, tmp_path: Path) -> None:
     """The program is verified, and the file gives PyTorch's results, in PyTorch's dtypes."""
     torch.manual_seed(0)

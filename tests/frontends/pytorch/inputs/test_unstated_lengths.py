@@ -148,6 +148,7 @@ class Mismatched(nn.Module):
     count = 0
 
 
+@pytest.mark.slow
 def test_no_other_size_is_tried_if_the_size_is_not_why_forward_fails(tmp_path: Path) -> None:
     """Each of 511 sizes of each layer was tried; a ResNet-18 that reads a number out of a tensor took two minutes."""
     Mismatched.count = 0
