@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import convert
 from convert.errors import Unsupported
 from convert.outcome.report import Report
+from tests.support.marks import slow
 from tests.support.pytorch_tools import agrees, noise, read
 
 
@@ -86,7 +87,7 @@ class Scaled(nn.Module):
         return x * float(x.shape[1])
 
 
-@pytest.mark.parametrize("kind", [Cells, Backwards, Inside, Rows, Halved, Scaled])
+@pytest.mark.parametrize("kind", slow([Cells, Backwards, Inside, Rows, Halved, Scaled], Halved))
 def test_loops_of_python_run_at_any_length(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
     module, report = kind().eval(), Report("convert")
@@ -144,7 +145,14 @@ def scanned(h: Tensor, x: Tensor) -> Tensor:
     return h
 
 
-@pytest.mark.parametrize("module", [Around(Backwards()), Around(Rows()), Around(Inside()), Around(Halved()), Deeper()])
+@pytest.mark.parametrize(
+    "module",
+    [
+        Around(Rows()),
+        *(pytest.param(net, marks=pytest.mark.slow) for net in (Around(Backwards()), Around(Inside()), Deeper())),
+        Around(Halved()),
+    ],
+)
 def test_a_loop_in_a_submodule_of_what_torchscript_does_not_compile(module: nn.Module) -> None:
     report, kept = Report("convert"), dict(module.named_modules())
     model = read(module.train(), "x:float32[b,t,4]", report=report)

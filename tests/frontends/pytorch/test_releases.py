@@ -64,7 +64,13 @@ def test_a_name_that_is_missing_when_it_is_imported_is_told_with_the_release(mon
         convert.inspect(nn.ReLU(), inputs="float32[n,4]")
 
 
-@pytest.mark.parametrize("place", ["torch._C.parse_schema", "torch.fx.experimental.symbolic_shapes.ShapeEnv"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "torch._C.parse_schema",
+        pytest.param("torch.fx.experimental.symbolic_shapes.ShapeEnv", marks=pytest.mark.slow),
+    ],
+)
 def test_a_private_part_that_is_missing_is_told_with_the_release(place: str) -> None:
     """The check runs in a separate process, which imports no module of the package before the name is removed."""
     module, _, name = place.rpartition(".")
