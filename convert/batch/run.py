@@ -69,25 +69,29 @@ def run(
             if failure is not None:
                 finish(task, failure, note=False)
                 continue
-            try:
-                there = task.output.exists()
-            except OSError as error:
-                why = f"{str(task.output)[:200]} cannot be written: {error.strerror}"
-                finish(task, TaskResult("usage", why), note=False)
-                continue
             before = None if force else _reusable_record(journal, keys[task.output], task, redo_failed)
             if before is not None:
                 records[task.output] = before
                 view.ended(before)
-            elif there and not force and not journal.is_ours(task.output):
-                why = f"{task.output} exists already, and this batch did not write it; --force replaces it"
-                finish(task, TaskResult("usage", why), note=False)
+            elif refusal := _refused_output(task, journal, force):
+                finish(task, TaskResult("usage", refusal), note=False)
             else:
                 if isinstance(task.output, Path):
                     discard_damaged(task.output, journal.made(task.output))
                 open_tasks.append(task)
         _run_engine(open_tasks, jobs, begin, finish, retries, warm, on)
     return [records[task.output] for task in tasks]
+
+
+def _refused_output(task: Task, journal: Journal, force: bool) -> str:
+    """Return why a task may not write its output: no disk takes it, or others wrote it; "" if it may."""
+    try:
+        there = task.output.exists()
+    except OSError as error:
+        return f"{str(task.output)[:200]} cannot be written: {error.strerror}"
+    if there and not force and not journal.is_ours(task.output):
+        return f"{task.output} exists already, and this batch did not write it; --force replaces it"
+    return ""
 
 
 def _look_at_source(task: Task, by: Mapping[str, str]) -> tuple[Task, TaskResult | None]:

@@ -141,11 +141,8 @@ def _verify(
     spans: inputs.Spans = inputs.NO_SPANS,
 ) -> Verdict:
     """Judge the pair on the usual inputs, or only on inputs with these sizes and integers."""
-    method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
-    names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
-    of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
-    method = replace(method, names=names, declared=(*of_target, *of_source))
-    denormals = not any(difference.flushes for difference in of_target)
+    method = _method_for_pair(source, target, graph, options, method)
+    denormals = not any(difference.flushes for difference in plugin.target_differences(target.kind))
     stored = _storage_format(target, graph)
     pair = _Pair(source, target, graph, options, method, stored)
     feeds = default_feeds(graph, options, method, denormals, sizes, spans, large=not stored)
@@ -193,6 +190,18 @@ def _verify(
     for step in (_located, _with_narrow_layers, _timed, _reduced):
         verdict = step(pair, verdict, feeds)
     return verdict
+
+
+def _method_for_pair(
+    source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod
+) -> VerifyMethod:
+    """Return the method with what depends on the pair: the target's rules and names, and the declared differences."""
+    return replace(
+        method,
+        target=replace(method.target, rules=method.target.rules or options.rules),
+        names=method.names or names_in_target(graph, plugin.names_of_kind(target.kind)),
+        declared=(*plugin.target_differences(target.kind), *plugin.source_differences(source.kind)),
+    )
 
 
 def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: FollowedSets) -> Evidence:

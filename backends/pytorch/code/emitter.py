@@ -156,6 +156,13 @@ def record(
                 new_content(buffer, after)
             weight = Weight(stored.fake, place=buffer.place, content=buffer.initial)
             states.append(Kept(weight, stored, recorder.value(after), name))
+    _refuse_fixed_dims(environment, origins)
+    guards = [*dict.fromkeys([*(guard.expr for guard in environment.guards), *expressions(conditions, symbols)])]
+    return Program(recorder.block, inputs, outputs, list(emitter.weights.values()), recorder.symbols, guards, states)
+
+
+def _refuse_fixed_dims(environment: Sizes, origins: Mapping[str, Any]) -> None:
+    """Raise `Unsupported` for dynamic dims, given with their symbols, that were fixed while the graph was recorded."""
     whole = {*origins.values()}
     # A dim that is divisible becomes a multiple of a new symbol, and stays dynamic.
     tied = {s for s, by in environment.replacements.items() if by.is_number or by.free_symbols & whole}
@@ -163,5 +170,3 @@ def record(
     fixed = [name for name, symbol in origins.items() if symbol in equal]
     if fixed:
         raise Unsupported(f"the code holds for one size only of {', '.join(fixed)}", hint="say that size with --input")
-    guards = [*dict.fromkeys([*(guard.expr for guard in environment.guards), *expressions(conditions, symbols)])]
-    return Program(recorder.block, inputs, outputs, list(emitter.weights.values()), recorder.symbols, guards, states)

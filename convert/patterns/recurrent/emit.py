@@ -70,15 +70,13 @@ def emit_recurrent(
     advanced = [split_guard(value, iteration, here) for value in results]
     added = [split_guard(value, iteration, here) for value in items]
     guard = advanced[0].guard
-    if not have_same_guard([v.guard for v in (*advanced, *added)]):
+    keeps_other = any(v.kept is not None and v.kept is not old for v, old in zip(advanced, inner, strict=True))
+    if keeps_other or not have_same_guard([v.guard for v in (*advanced, *added)]):
         return None
-    if any(v.kept is not None and v.kept is not old for v, old in zip(advanced, inner, strict=True)):
+    reader = _reader_of_sequence(body, iteration, guard)
+    if reader is None or reader.inputs[0] is None:
         return None
-    read = [n for n in body if n.op_type == "Gather" and is_iteration_number(n.inputs[1], iteration)]
-    read = [n for n in read if guard.mask is None or n.inputs[0] is not guard.mask]
-    if len(read) != 1 or read[0].inputs[0] is None or read[0].attributes["axis"].as_int() != 0:
-        return None
-    sequence, element = read[0].inputs[0], read[0].outputs[0]
+    sequence, element = reader.inputs[0], reader.outputs[0]
     dims = g.shape(sequence) if sequence.shape is not None else ()
     if len(dims) != 3 or not isinstance(dims[2], int) or sequence in here:
         return None
@@ -103,6 +101,16 @@ def emit_recurrent(
             return None
         ended = sequence_ends(g, guard.lengths, rounds[0], sequence)
     return _emit_layers(g, layers, shadows, element, sequence, ended, packed, initial, added)
+
+
+def _reader_of_sequence(body: ir.Graph, iteration: ir.Value, guard: Guard) -> ir.Node | None:
+    """Return the only node that reads the element of an iteration from a sequence; None if there are more, or none.
+
+    Reading the mask of `guard` does not count.
+    """
+    read = [n for n in body if n.op_type == "Gather" and is_iteration_number(n.inputs[1], iteration)]
+    read = [n for n in read if guard.mask is None or n.inputs[0] is not guard.mask]
+    return read[0] if len(read) == 1 and read[0].attributes["axis"].as_int() == 0 else None
 
 
 def _emit_layers(

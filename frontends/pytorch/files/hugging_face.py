@@ -6,7 +6,7 @@ import copy
 import inspect
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import MethodType
@@ -78,40 +78,8 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     transformers.
     """
     transformers, kind = import_class(path, options)
-    config = json.loads((path / "config.json").read_bytes())
-
-    def loaded_model() -> tuple[Any, Any]:
-        with nullcontext() if options.trust else bounded_by_weights(path):
-            return kind.from_pretrained(
-                str(path),
-                **timm_arguments(transformers, path, config),
-                local_files_only=True,
-                output_loading_info=True,
-                trust_remote_code=options.trust,
-                ignore_mismatched_sizes=True,  # these are refused below, with their names
-            )
-
-    try:
-        with warnings.catch_warnings(), _silent(transformers), _offline():
-            warnings.simplefilter("ignore")
-            model, loaded = loaded_model() if options.trust else in_confined_thread(loaded_model)
-    except ResourceLimit:
-        raise
-    except Exception as error:
-        for file in sorted(path.glob("*.safetensors")):
-            sniff(file)  # this reports which of them is truncated
-        hint = "check that config.json and the weights belong together, and the version of transformers"
-        if isinstance(error, ImportError):  # of a library that runs quantized weights
-            hint = "install what it names, or save the model without quantization: model.dequantize().save_pretrained"
-        text = " ".join(str(error).split())[:400]
-        raise BadInput(f"transformers could not load {path}: {type(error).__name__}: {text}", hint=hint) from error
-    if other := sorted(loaded["mismatched_keys"]):
-        descriptions = [f"{name} is {list(stored)} and would be {list(wanted)}" for name, stored, wanted in other[:3]]
-        more = f" and {len(other) - len(descriptions)} more" if len(other) > len(descriptions) else ""
-        raise BadInput(
-            f"the weights in {path} are not of the sizes that config.json says: {'; '.join(descriptions)}{more}",
-            hint="get config.json and the weights of one model into the folder",
-        )
+    model, loaded = _pretrained(transformers, kind, path, options)
+    _refuse_other_sizes(path, loaded["mismatched_keys"])
     sentences = has_sentence_modules(path, TASK.of(options))
     # Sentence pooling follows the tokens; the transformer's own pooler is unused, and often not saved.
     missing = sorted(m for m in loaded["missing_keys"] if not (sentences and m.startswith("pooler.")))
@@ -132,6 +100,53 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         f"the folder was loaded as {type(model).__name__} of transformers {transformers.__version__}", code="loaded-as"
     )
     return model.eval()
+
+
+def _pretrained(transformers: Any, kind: Any, path: Path, options: Options) -> tuple[Any, dict[str, Any]]:
+    """Return the model that transformers loads, and which weights it found, by its own keys.
+
+    Raises `BadInput` for a folder that transformers cannot load, and `ResourceLimit`.
+    """
+    config = json.loads((path / "config.json").read_bytes())
+
+    def loaded_model() -> tuple[Any, dict[str, Any]]:
+        with nullcontext() if options.trust else bounded_by_weights(path):
+            return kind.from_pretrained(
+                str(path),
+                **timm_arguments(transformers, path, config),
+                local_files_only=True,
+                output_loading_info=True,
+                trust_remote_code=options.trust,
+                ignore_mismatched_sizes=True,  # these are refused below, with their names
+            )
+
+    try:
+        with warnings.catch_warnings(), _silent(transformers), _offline():
+            warnings.simplefilter("ignore")
+            return loaded_model() if options.trust else in_confined_thread(loaded_model)
+    except ResourceLimit:
+        raise
+    except Exception as error:
+        for file in sorted(path.glob("*.safetensors")):
+            sniff(file)  # this reports which of them is truncated
+        hint = "check that config.json and the weights belong together, and the version of transformers"
+        if isinstance(error, ImportError):  # of a library that runs quantized weights
+            hint = "install what it names, or save the model without quantization: model.dequantize().save_pretrained"
+        text = " ".join(str(error).split())[:400]
+        raise BadInput(f"transformers could not load {path}: {type(error).__name__}: {text}", hint=hint) from error
+
+
+def _refuse_other_sizes(path: Path, mismatched: Iterable[tuple[str, Sequence[int], Sequence[int]]]) -> None:
+    """Raise `BadInput` for weights of other sizes, given as name, size in the file and size in the model."""
+    others = sorted(mismatched)
+    if not others:
+        return
+    descriptions = [f"{name} is {list(stored)} and would be {list(wanted)}" for name, stored, wanted in others[:3]]
+    more = f" and {len(others) - len(descriptions)} more" if len(others) > len(descriptions) else ""
+    raise BadInput(
+        f"the weights in {path} are not of the sizes that config.json says: {'; '.join(descriptions)}{more}",
+        hint="get config.json and the weights of one model into the folder",
+    )
 
 
 def import_class(path: Path, options: Options) -> tuple[Any, Any]:

@@ -288,16 +288,18 @@ def _emit_loop(
         final[k] = tensor_list_from_stacked(g, value) if k in lists else value
     ends = {k: next(left) for k in unequal}
     for k in scans:
+        scan, old = next(left), arguments[k]
         if k in unequal:
-            final[k] = unequal_list(g, ends[k], next(left), arguments[k].dtype, dims[k])
-            continue
-        number = None if count is None else count.content
-        item = items[k]
-        whole = None if item.shape is None else [number, *g.shape(item)]
-        final[k] = _list_from_sequence(
-            g, loop, k, g.facts(next(left), arguments[k].dtype, whole), arguments[k].count, count
-        )
+            final[k] = unequal_list(g, ends[k], scan, old.dtype, dims[k])
+        else:
+            final[k] = _list_from_sequence(g, loop, k, _scan_facts(g, scan, old, items[k], count), old.count, count)
     return [final[k] for k in range(len(arguments))]
+
+
+def _scan_facts(g: Graph, scan: ir.Value, old: TensorList, item: ir.Value, count: TripCount | None) -> ir.Value:
+    """Return the scan output with the dtype of the list that it replaces, and the shape of `count` items."""
+    number = None if count is None else count.content
+    return g.facts(scan, old.dtype, None if item.shape is None else [number, *g.shape(item)])
 
 
 def _emit_layer(
