@@ -31,10 +31,11 @@ def test_entries_are_files_and_folders() -> None:
 def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No package has a circle of files, and the entries of all but two import one another in one direction.
 
-    In `convert/` 13 arrows point back. A task of a batch runs the command line itself. Constants are folded by the
-    kernels of the executor, which uses passes itself. Small modules of one package are used below it: `Options` and
-    `Source` in `files/`, `graph/` and `plugin.py`, lists of dims in `graph/`, differences of runtimes in `rules/`, how
-    errors escape text in `errors.py`, long double in `semantics/`, and how Python is started in `files/` and `rules/`.
+    In `convert/` 13 arrows point back. A task of a batch does what a command does after parsing. Constants are folded
+    by the kernels of the executor, which uses passes itself. Small modules of one package are used below it: `Options`
+    and `Source` in `files/`, `graph/` and `plugin.py`, lists of dims in `graph/`, differences of runtimes in `rules/`,
+    how errors escape text in `errors.py`, long double in `semantics/`, and how Python is started in `files/` and
+    `rules/`.
 
     In the reader of exported programs 6 arrows point back: a capture is watched for decisions, and a decision is
     answered by another capture.
