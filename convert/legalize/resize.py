@@ -41,12 +41,17 @@ _TAPS = 4
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis that is resized. region: start and end of tf_crop_and_resize. dim: the size, as a dim of the graph."""
+    """An axis that is resized.
+
+    by_sizes: whether the scale is the ratio of the sizes. region: start and end of tf_crop_and_resize. dim: the size,
+    as a dim of the graph.
+    """
 
     number: int
     length: Whole
     size: Whole
     scale: Real
+    by_sizes: bool
     region: tuple[Real, Real] | None
     dim: int | str | None
 
@@ -113,7 +118,7 @@ def _axes(g: Graph, node: ir.Node, how: Interpolation) -> list[_Axis]:
                 raise Unsupported("tf_crop_and_resize without a region")
             region = _element(g, roi, i), _element(g, roi, i + len(numbers))
         after = size if isinstance(size, int) else after
-        found.append(_Axis(number, size_of(g, x, number), size, scale, region, after))
+        found.append(_Axis(number, size_of(g, x, number), size, scale, kept, region, after))
     return found
 
 
@@ -249,12 +254,14 @@ def _at_computed_places(g: Graph, x: ir.Value, axis: _Axis, how: Interpolation) 
         raise Unsupported(f"Resize with mode={how.mode!r}")
     wide = g.dtype(x) == ir.DataType.DOUBLE and how.mode != "nearest"
     dtype, number = ir.DataType.DOUBLE if wide else ir.DataType.FLOAT, axis.number
-    where = _coordinates(g, axis, how, dtype)
-    last = g.Sub(number_of(g, axis.length, dtype), 1.0)
-    outside = None if axis.region is None else g.Or(g.Less(where, 0.0), g.Greater(where, last))
+    last, where, outside = g.Sub(number_of(g, axis.length, dtype), 1.0), None, None
+    if how.mode == "nearest" or axis.region is not None:
+        where = _coordinates(g, axis, how, dtype)
+        outside = None if axis.region is None else g.Or(g.Less(where, 0.0), g.Greater(where, last))
     if how.mode == "nearest":
         return g.Gather(x, _index(g, _rounded(g, where, how.nearest), last), axis=number), outside
-    places, weights = _neighbors(g, where, axis.scale, last, how)
+    below, rest = _split_coordinates(g, axis, how, dtype, where)
+    places, weights = _neighbors(g, below, rest, axis.scale, last, how)
     index, weights = _index(g, places, last), weights if wide else g.Cast(weights, to=g.dtype(x))
     taps, trailing = g.shape(places)[1], g.rank(x) - 1 - number
     if isinstance(taps, int) and taps <= _TAPS:
@@ -277,8 +284,7 @@ def _index(g: Graph, places: ir.Value, last: ir.Value) -> ir.Value:
 
 def _coordinates(g: Graph, axis: _Axis, how: Interpolation, dtype: ir.DataType) -> ir.Value:
     """Return the input coordinate of each output, [size]."""
-    count = g.Range(np.int64(0), axis.size, np.int64(1))
-    i = g.Cast(g.facts(count, ir.DataType.INT64, [axis.dim]), to=dtype)
+    i = _count(g, axis, dtype)
     n, m, s = (number_of(g, v, dtype) for v in (axis.length, axis.size, axis.scale))
     mode, zero = how.coordinates, g.const(0.0, dtype)
     one, last, gaps = g.Equal(m, 1.0), g.Sub(n, 1.0), g.Max(g.Sub(m, 1.0), 1.0)
@@ -302,6 +308,50 @@ def _coordinates(g: Graph, axis: _Axis, how: Interpolation, dtype: ir.DataType) 
     if mode == "half_pixel_symmetric":
         return g.Add(g.Mul(g.Mul(n, 0.5), g.Sub(1.0, g.Div(m, g.Mul(s, n)))), centred)
     raise Unsupported(f"Resize with coordinate_transformation_mode={mode!r}")
+
+
+def _split_coordinates(
+    g: Graph, axis: _Axis, how: Interpolation, dtype: ir.DataType, where: ir.Value | None
+) -> tuple[ir.Value, ir.Value]:
+    """Return the position of the element below each coordinate, and the distance from it, [size] each.
+
+    A coordinate is a quotient. Its whole part is subtracted before the division, so that the distance of a large
+    coordinate has all its digits. where: the coordinates, if they are not of this form.
+    """
+    if where is not None:
+        below = g.Floor(where)
+        return below, g.Sub(where, below)
+    i = _count(g, axis, dtype)
+    n, m, s = (number_of(g, v, dtype) for v in (axis.length, axis.size, axis.scale))
+    mode, zero, one = how.coordinates, g.const(0.0, dtype), g.Equal(m, 1.0)
+
+    def in_steps(v: ir.Value) -> ir.Value:
+        return g.Mul(v, n) if axis.by_sizes else v
+
+    above, under = in_steps(i), m if axis.by_sizes else s
+    if mode == "align_corners":
+        above, under = g.Mul(i, g.Sub(n, 1.0)), g.Max(g.Sub(m, 1.0), 1.0)
+    elif mode == "tf_half_pixel_for_nn":  # from opset 11
+        above = in_steps(g.Add(i, 0.5))
+    elif mode == "half_pixel_symmetric" and not axis.by_sizes:  # else it is half_pixel
+        middle = g.Mul(g.Mul(s, g.Sub(n, 1.0)), 0.5)
+        above = g.Add(g.Sub(g.Add(i, 0.5), g.Mul(m, 0.5)), middle)
+    elif mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
+        above = g.Sub(in_steps(g.Add(i, 0.5)), g.Mul(under, 0.5))
+    elif mode != "asymmetric":
+        raise Unsupported(f"Resize with coordinate_transformation_mode={mode!r}")
+    below = g.Floor(g.Div(above, under))
+    rest = g.Div(g.Sub(above, g.Mul(below, under)), under)
+    if mode in ("align_corners", "pytorch_half_pixel"):
+        below, rest = (g.Where(one, zero, v) for v in (below, rest))
+    return below, rest
+
+
+def _count(g: Graph, axis: _Axis, dtype: ir.DataType) -> ir.Value:
+    """Return 0, 1, 2 … for the outputs along an axis."""
+    count = g.Range(np.int64(0), axis.size, np.int64(1))
+    places: ir.Value = g.Cast(g.facts(count, ir.DataType.INT64, [axis.dim]), to=dtype)
+    return places
 
 
 def _quotient(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -331,12 +381,14 @@ def _rounded(g: Graph, where: ir.Value, how: str) -> ir.Value:
     return g.Add(below, g.Cast(up, to=g.dtype(below)))
 
 
-def _neighbors(g: Graph, where: ir.Value, scale: Real, last: ir.Value, how: Interpolation) -> tuple[ir.Value, ir.Value]:
+def _neighbors(
+    g: Graph, below: ir.Value, rest: ir.Value, scale: Real, last: ir.Value, how: Interpolation
+) -> tuple[ir.Value, ir.Value]:
     """Return positions and weights of the neighbours of each coordinate: [size, taps] each.
 
     With antialias and a scale that is computed, the number of taps is computed too.
     """
-    dtype = g.dtype(where)
+    dtype = g.dtype(below)
     reach = 1 if how.mode == "linear" else 2
     steps: np.ndarray | ir.Value
     if how.antialias and isinstance(scale, ir.Value):
@@ -347,8 +399,8 @@ def _neighbors(g: Graph, where: ir.Value, scale: Real, last: ir.Value, how: Inte
         stretch = max(1.0, 1 / scale) if how.antialias and not isinstance(scale, ir.Value) else 1.0
         most = int(np.ceil(reach * stretch))
         steps = np.arange(1 - most, most + 1).astype(dtype.numpy())
-    places = g.Add(g.Unsqueeze(g.Floor(where), [1]), steps)
-    distance = g.Abs(g.Sub(places, g.Unsqueeze(where, [1])))
+    places = g.Add(g.Unsqueeze(below, [1]), steps)
+    distance = g.Abs(g.Sub(g.Unsqueeze(rest, [1]), steps))
     if isinstance(stretch, ir.Value) or stretch != 1:
         distance = g.Div(distance, number_of(g, stretch, dtype))
     weights = _kernel(g, distance, how)

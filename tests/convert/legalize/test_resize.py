@@ -85,7 +85,7 @@ def outputs_of(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("known", ["sizes and dims", "sizes", "nothing"])
+@pytest.mark.parametrize("known", ["sizes and dims", pytest.param("sizes", marks=pytest.mark.slow), "nothing"])
 def test_written_out(known: str, mode: str) -> None:
     some = rows(mode)
     dims = list(SHAPE) if known == "sizes and dims" else ["n", "c", "h", "w"]
