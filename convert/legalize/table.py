@@ -12,6 +12,7 @@ from convert.legalize import older_forms, optimizers, plain_forms
 from convert.legalize.attention import attention
 from convert.legalize.bits import bitwise, bitwise_not
 from convert.legalize.fourier import dft, mel_weight_matrix, stft
+from convert.legalize.pools import global_lp_pool, lp_pool
 from convert.legalize.quantize import (
     conv_integer,
     dequantize,
@@ -93,10 +94,12 @@ LOWERINGS: dict[str, Lowering] = {
     "GRU": Lowering(recurrent, NO_BODY),
     "Gelu": Lowering(plain_forms.gelu, _SAME),
     "GridSample": Lowering(grid_sample, NO_BODY),
+    "GlobalLpPool": Lowering(global_lp_pool, NO_BODY),
     "GroupNormalization": Lowering(plain_forms.group_normalization, _VARIANCE),
     "HardSwish": Lowering(plain_forms.hard_swish, _SAME),
     "LSTM": Lowering(recurrent, NO_BODY),
     "LayerNormalization": Lowering(plain_forms.layer_normalization, _VARIANCE),
+    "LpPool": Lowering(lp_pool, NO_BODY),
     "MatMulInteger": Lowering(matmul_integer, NO_BODY),
     "MaxRoiPool": Lowering(max_roi_pool, NO_BODY),
     "MaxUnpool": Lowering(max_unpool, NO_BODY),

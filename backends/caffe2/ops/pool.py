@@ -79,40 +79,6 @@ def global_max_pool(net: Net, x: Blob) -> Blob:
     return _global_pool(net, "MaxPool", x)
 
 
-@onnx_op("GlobalLpPool")
-def global_lp_pool(net: Net, x: Blob, *, p: int) -> Blob:
-    axes = list(range(2, net.rank(x)))
-    wide = net.Abs(widen(net, x, FLOAT))
-    return cast(net, _root(net, net.op("ReduceSum", [_power(net, wide, p)], axes=axes, keepdims=1), p), x.dtype)
-
-
-@onnx_op("LpPool")
-def lp_pool(
-    net: Net,
-    x: Blob,
-    *,
-    auto_pad: str,
-    dilations: Sequence[int] | None,
-    kernel_shape: Sequence[int],
-    p: int,
-    pads: Sequence[int] | None,
-    strides: Sequence[int] | None,
-) -> Blob:
-    """LpPool-22: the p-th root of the sum of p-th powers over each window; the windows are gathered."""
-    made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
-    found = gather_taps(net, widen(net, x, FLOAT), made, 0.0, window_counts(net, x, made))
-    total = net.op("ReduceSum", [_power(net, net.Abs(found.cells), p)], axes=[3], keepdims=0)
-    return cast(net, restore_spatial(net, _root(net, total, p), found, FLOAT[0]), x.dtype)
-
-
-def _power(net: Net, x: Blob, p: int) -> Blob:
-    return x if p == 1 else net.Mul(x, x) if p == 2 else net.Pow(x, exponent=float(p))
-
-
-def _root(net: Net, x: Blob, p: int) -> Blob:
-    return x if p == 1 else net.Sqrt(x) if p == 2 else net.Pow(x, exponent=1.0 / p)
-
-
 def _max_by_gather(net: Net, x: Blob, made: Window, storage_order: int, indexed: bool) -> tuple[Blob, list[Blob]]:
     """Return maxima of gathered windows, and their flat indices in row-major or column-major order."""
     found = gather_taps(net, x, made, -np.inf, window_counts(net, x, made))

@@ -73,14 +73,6 @@ def _mean_pool(k: Emitter, x: KerasTensor, window: Window) -> KerasTensor:
     return ops.divide(_pool_axes(x, window, ops.add), int(np.prod(window.kernel)))
 
 
-@channels_last("LpPool")
-@halves_in_float32
-def lp_pool(k, x, *, auto_pad, dilations, kernel_shape, p, pads, strides):
-    window = windows(x, kernel_shape, strides, dilations, pads, auto_pad, False)
-    mean = _mean_pool(k, pad_zeros(ops.power(ops.abs(x), p), window.pairs), window)
-    return ops.power(ops.multiply(mean, int(np.prod(window.kernel))), 1 / p)
-
-
 def _global_pool(k: Emitter, x: KerasTensor, kind: str) -> KerasTensor:
     return k.layer(
         layer_by_rank(f"Global{kind}Pooling", len(x.shape) - 2), x, keepdims=True, data_format="channels_last"
@@ -95,10 +87,3 @@ def global_average_pool(k, x):
 @channels_last("GlobalMaxPool")
 def global_max_pool(k, x):
     return _global_pool(k, x, "Max")
-
-
-@channels_last("GlobalLpPool")
-@halves_in_float32
-def global_lp_pool(k, x, *, p):
-    axes = list(range(1, len(x.shape) - 1))
-    return ops.power(ops.sum(ops.power(ops.abs(x), p), axis=axes, keepdims=True), 1 / p)

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from convert.errors import Unsupported
 from convert.semantics.windows import Window
 
-from ..common import halves_in_float32
 from ..rules import onnx_op
 from .conv import padded, windows
 
@@ -104,13 +103,6 @@ def _sums(x: Any, window: Window) -> Any:
     return y.reshape([n, c, *y.shape[2:]])
 
 
-@onnx_op("LpPool")
-@halves_in_float32
-def lp_pool(t, x, *, auto_pad, dilations, kernel_shape, p, pads, strides):
-    window = windows(x, kernel_shape, strides, dilations, pads, auto_pad)
-    return torch.pow(_sums(torch.pow(torch.abs(padded(x, window)), p), window), 1 / p)
-
-
 @onnx_op("GlobalAveragePool")
 def global_average_pool(t, x):
     return torch.mean(x, list(range(2, x.dim())), True)
@@ -119,9 +111,3 @@ def global_average_pool(t, x):
 @onnx_op("GlobalMaxPool")
 def global_max_pool(t, x):
     return torch.amax(x, list(range(2, x.dim())), True)
-
-
-@onnx_op("GlobalLpPool")
-@halves_in_float32
-def global_lp_pool(t, x, *, p):
-    return torch.pow(torch.sum(torch.pow(torch.abs(x), p), list(range(2, x.dim())), True), 1 / p)

@@ -17,7 +17,7 @@ from convert.semantics.windows import Window
 from ..emit import Dim, Emitter, Value
 from ..rules import channels_last, onnx_op
 from .reduce import kept_from_reordering
-from .sums import halves_in_float32, mean, total
+from .sums import halves_in_float32, mean
 from .windows import pad_spatial, spatial_shape, windows
 
 
@@ -162,16 +162,6 @@ def _kernel_over_count(
     return tf.constant(whole, dtype) / elements
 
 
-@channels_last("LpPool")
-@halves_in_float32
-def lp_pool(t, x, *, auto_pad, dilations, kernel_shape, p, pads, strides):
-    window = windows(t, x, kernel_shape, strides, dilations, pads, auto_pad)
-    power = tf.constant(p, x.dtype)
-    raised = pad_spatial(tf.pow(tf.abs(x), power), window.before, window.after)
-    mean = pool_windows(raised, "AVG", window, window.counts(spatial_shape(t, x)))
-    return tf.pow(mean * tf.constant(int(np.prod(window.kernel)), x.dtype), 1 / power)
-
-
 def spatial_axes(t: Emitter, x: Value) -> list[int]:
     """Return the axes between batch and channels."""
     return list(range(1, t.rank(x) - 1))
@@ -185,10 +175,3 @@ def global_average_pool(t, x):
 @channels_last("GlobalMaxPool")
 def global_max_pool(t, x):
     return tf.reduce_max(kept_from_reordering(x), spatial_axes(t, x), keepdims=True)
-
-
-@channels_last("GlobalLpPool")
-@halves_in_float32
-def global_lp_pool(t, x, *, p):
-    power = tf.constant(p, x.dtype)
-    return tf.pow(total(tf.pow(tf.abs(x), power), spatial_axes(t, x), True), 1 / power)

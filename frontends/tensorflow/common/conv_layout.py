@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
+from convert.semantics.windows import Window
 
 from .lazy_reshape import transpose
 
@@ -54,21 +55,13 @@ def spatial_entries(values: Sequence[int], data_format: str, what: str) -> list[
 def padding_attributes(
     sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: str
 ) -> dict[str, Any]:
-    """Return `pads` (or `auto_pad`) for TensorFlow's SAME and VALID over spatial dims of `sizes`.
-
-    SAME puts the smaller half of (⌈n / s⌉ - 1)·s + k - n before; for s = 1 this does not depend on n.
-    """
-    if padding == "VALID":
-        return {"pads": [0] * (2 * len(kernel))}
-    if padding != "SAME":
+    """Return `pads` (or `auto_pad`) for TensorFlow's SAME and VALID over spatial dims of `sizes`."""
+    if padding not in ("SAME", "VALID"):
         raise Unsupported(f"padding={padding!r} is not handled")
-    totals = []
-    for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
-        reach = (k - 1) * d + 1
-        if s != 1 and not isinstance(size, int):
-            return {"auto_pad": "SAME_UPPER"}
-        totals.append(reach - 1 if s == 1 else max((-(-int(size or 0) // s) - 1) * s + reach - int(size or 0), 0))
-    return {"pads": [t // 2 for t in totals] + [t - t // 2 for t in totals]}
+    given = Window.of(kernel, strides, dilations)
+    known = [n if isinstance(n, int) else None for n in sizes]
+    made = given if padding == "VALID" else given.with_auto_pad(known, "SAME_UPPER")
+    return {"auto_pad": "SAME_UPPER"} if made is None else {"pads": made.pads}
 
 
 def explicit_pads(paddings: Sequence[int], data_format: str) -> list[int]:
