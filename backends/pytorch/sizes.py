@@ -12,6 +12,8 @@ import onnx_ir as ir
 import sympy
 import torch
 
+from convert.graph.movements import MOVEMENTS, move
+
 from .torch_internals import statically_known_true
 from .values import Known, Sizes, host_value, objects
 
@@ -90,54 +92,26 @@ def _mod(x: Any, y: Any, fmod: int = 0) -> Any:
     return _elementwise(lambda a, b: a - a // b * b)(x, y)
 
 
-def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
-    if isinstance(indices, Sizes):
-        return None
-    return _like(x, np.take(objects(x), indices.array, axis))
+def _moved(operator: str) -> Rule:
+    """Return the rule of an operator that moves elements of its first input, or of all inputs of a Concat."""
 
+    def rule(x: Any, *others: Any, **attributes: Any) -> Any:
+        if operator == "Concat":
+            made = move(operator, *(objects(v) for v in (x, *others)), **attributes)
+        elif any(isinstance(v, Sizes) for v in others):
+            return None
+        else:
+            constants = [None if v is None else v.array for v in others]
+            if (
+                operator in ("Tile", "Expand")
+                and np.prod(constants[0], dtype=np.int64) * max(objects(x).size, 1) > _MOST
+            ):
+                return None
+            made = move(operator, objects(x), *constants, **attributes)
+        results = tuple(_like(x, part) for part in made)
+        return results if operator == "Split" else results[0]
 
-def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
-    if any(isinstance(v, Sizes) for v in (starts, ends, axes, steps)):
-        return None
-    given = [None if v is None else [int(i) for i in v.array.ravel()] for v in (starts, ends, axes, steps)]
-    begin, end, along, step = given
-    assert begin is not None
-    assert end is not None
-    place: list[Any] = [slice(None)] * len(x.shape)
-    for i, axis in enumerate(along or range(len(begin))):
-        by = step[i] if step else 1
-        last = None if by < 0 and end[i] < -len(objects(x)) else end[i]
-        place[axis] = slice(begin[i], last, by)
-    return _like(x, objects(x)[tuple(place)])
-
-
-def _concat(*xs: Any, axis: int) -> Any:
-    return _like(xs[0], np.concatenate([objects(x) for x in xs], axis))
-
-
-def _split(x: Any, split: Any = None, axis: int = 0, num_outputs: int = 0) -> Any:
-    if not isinstance(split, Known):
-        return None
-    ends = np.cumsum(split.array.ravel())[:-1]
-    return tuple(_like(x, part) for part in np.split(objects(x), ends, axis))
-
-
-def _squeeze(x: Any, axes: Any = None) -> Any:
-    if isinstance(axes, Sizes):
-        return None
-    return _like(x, np.squeeze(objects(x), None if axes is None else tuple(int(a) for a in axes.array.ravel())))
-
-
-def _unsqueeze(x: Any, axes: Any) -> Any:
-    if isinstance(axes, Sizes):
-        return None
-    return _like(x, np.expand_dims(objects(x), tuple(int(a) for a in axes.array.ravel())))
-
-
-def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
-    if isinstance(shape, Sizes) or 0 in shape.array:
-        return None
-    return _like(x, objects(x).reshape([int(n) for n in shape.array.ravel()]))
+    return rule
 
 
 def _cast(x: Any, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
@@ -201,25 +175,6 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return _like(a, made)
 
 
-def _transpose(x: Any, perm: Sequence[int] | None = None) -> Any:
-    return _like(x, np.transpose(objects(x), perm))
-
-
-def _repeated(function: Callable[..., Any]) -> Rule:
-    """Return the rule of a numpy function that repeats elements a constant number of times."""
-
-    def rule(x: Any, by: Any) -> Any:
-        if isinstance(by, Sizes) or np.prod(by.array, dtype=np.int64) * max(objects(x).size, 1) > _MOST:
-            return None
-        return _like(x, function(objects(x), [int(n) for n in by.array.ravel()]))
-
-    return rule
-
-
-def _expanded(x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
-
-
 def _negative(x: Any) -> Any:
     made = np.empty(x.shape, object)
     for place in np.ndindex(x.shape):
@@ -228,6 +183,7 @@ def _negative(x: Any) -> Any:
 
 
 _RULES: dict[str, Rule] = {
+    **{operator: _moved(operator) for operator in MOVEMENTS},
     "Add": _elementwise(lambda a, b: a + b),
     "Sub": _elementwise(lambda a, b: a - b),
     "Mul": _elementwise(lambda a, b: a * b),
@@ -235,19 +191,8 @@ _RULES: dict[str, Rule] = {
     "Mod": _mod,
     "Max": _folded(lambda a, b: torch.sym_max(a, b)),
     "Min": _folded(lambda a, b: torch.sym_min(a, b)),
-    "Gather": _gather,
-    "Slice": _slice,
-    "Concat": _concat,
-    "Split": _split,
     "Neg": _negative,
-    "Transpose": _transpose,
-    "Tile": _repeated(np.tile),
-    "Expand": _repeated(_expanded),
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Reshape": _reshape,
     "Cast": _cast,
-    "Identity": lambda x: x,
     "ReduceProd": _product,
     "Equal": _equal,
     "Where": _where,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.movements import move
 from convert.graph.values import Dim, dims, input_at
 
 # Maximum number of elements to trace.
@@ -58,44 +59,23 @@ def _reshape_places(node: ir.Node, output: int, places: np.ndarray, sizes: Prime
     return places.reshape(shape)
 
 
-def _transpose_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
-    perm = node.attributes.get_ints("perm", list(range(places.ndim))[::-1])
-    return places.transpose(perm) if len(perm) == places.ndim else None
-
-
-def _split_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
-    axis = node.attributes.get_int("axis", 0)
-    if any(v.shape is None or len(v.shape) != places.ndim for v in node.outputs):
+def _moved_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
+    constants = [_constant_input(node, i) for i in range(1, len(node.inputs))]
+    if any(c is None and v is not None for c, v in zip(constants, node.inputs[1:], strict=True)):
         return None
-    lengths = [dims(v)[axis] for v in node.outputs]
-    known = [n for n in lengths if isinstance(n, int)]
-    if len(known) != len(lengths) or sum(known) != places.shape[axis]:
+    attributes = {a.name: a.value for a in node.attributes.values()}
+    axes = [] if node.op_type == "Transpose" else [attributes.get("axis", 0)]
+    if node.op_type == "Slice":
+        starts, _, given, steps = [*constants, None, None][:4]
+        axes = given.tolist() if given is not None else list(range(len(starts)))
+        if steps is not None and (steps < 1).any():
+            return None
+    if not all(_is_known_length(node, axis) for axis in axes):
         return None
-    start = sum(known[:output])
-    return np.take(places, range(start, start + known[output]), axis)
-
-
-def _gather_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
-    axis, index = node.attributes.get_int("axis", 0), _constant_input(node, 1)
-    if index is None or not _is_known_length(node, axis) or (index >= places.shape[axis]).any():
+    try:
+        return move(node.op_type, places, *constants, **attributes)[output]
+    except (ValueError, IndexError):
         return None
-    return np.take(places, index, axis)
-
-
-def _slice_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
-    starts, ends = _constant_input(node, 1), _constant_input(node, 2)
-    if starts is None or ends is None:
-        return None
-    axes = _constant_input(node, 3) if len(node.inputs) > 3 and node.inputs[3] is not None else np.arange(len(starts))
-    steps = (
-        _constant_input(node, 4) if len(node.inputs) > 4 and node.inputs[4] is not None else np.ones(len(starts), int)
-    )
-    if axes is None or steps is None or (steps < 1).any() or not all(_is_known_length(node, int(a)) for a in axes):
-        return None
-    place = [slice(None)] * places.ndim
-    for axis, *ends_and_step in zip(axes, starts, ends, steps, strict=True):
-        place[int(axis)] = slice(*(int(n) for n in ends_and_step))
-    return places[tuple(place)]
 
 
 def _constant_input(node: ir.Node, index: int) -> np.ndarray | None:
@@ -113,12 +93,12 @@ def _is_known_length(node: ir.Node, axis: int) -> bool:
 
 _RULES = {
     "Flatten": _reshape_places,
-    "Gather": _gather_places,
+    "Gather": _moved_places,
     "Identity": _reshape_places,
     "Reshape": _reshape_places,
-    "Slice": _slice_places,
-    "Split": _split_places,
+    "Slice": _moved_places,
+    "Split": _moved_places,
     "Squeeze": _reshape_places,
-    "Transpose": _transpose_places,
+    "Transpose": _moved_places,
     "Unsqueeze": _reshape_places,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.movements import MOVEMENTS, move
 
 from . import shape_values
 
@@ -51,73 +53,19 @@ def _trace_sum(g: Graph, maker: ir.Node, value: ir.Value, index: tuple[int, ...]
 
 def _source_element(g: Graph, maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
     """Return the value and the index that this element was moved from, or None if the operator does more than move."""
-    x = maker.inputs[0]
-    assert x is not None
-    axes = g.static(maker.inputs[1]) if len(maker.inputs) > 1 else None
-    if maker.op_type in ("Identity", "Cast"):
-        return x, index
-    if maker.op_type == "Unsqueeze" and axes is not None:
-        gone = {int(a) % len(index) for a in axes.ravel()}
-        return x, tuple(i for place, i in enumerate(index) if place not in gone)
-    if maker.op_type == "Squeeze" and axes is not None and x.shape is not None:
-        back = list(index)
-        for a in sorted(int(a) % len(x.shape) for a in axes.ravel()):
-            back.insert(a, 0)
-        return x, tuple(back)
-    if maker.op_type == "Concat":
-        return _concat_source(maker, index)
-    if maker.op_type == "Gather" and axes is not None and axes.ndim < 2:
-        return _gather_source(maker, x, axes, index)
-    if maker.op_type == "Slice":
-        return _slice_source(g, maker, x, index)
-    if maker.op_type == "Reshape" and x.shape is not None and all(isinstance(d, int) for d in x.shape):
-        return _reshape_source(maker, x, index)
-    return None
-
-
-def _concat_source(maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
-    axis = maker.attributes["axis"].as_int() % len(index)
-    place = index[axis]
-    for part in maker.inputs:
-        size = part.shape[axis] if part is not None and part.shape is not None else None
-        if part is None or not isinstance(size, int):
-            return None
-        if place < size:
-            return part, (*index[:axis], place, *index[axis + 1 :])
-        place -= size
-    return None
-
-
-def _gather_source(
-    maker: ir.Node, x: ir.Value, picked: np.ndarray, index: tuple[int, ...]
-) -> tuple[ir.Value, tuple[int, ...]] | None:
-    if x.shape is None:
+    operator = "Identity" if maker.op_type == "Cast" else maker.op_type
+    if operator not in MOVEMENTS or len(maker.outputs) > 1:
         return None
-    axis = maker.attributes.get_int("axis", 0) % len(x.shape)
-    size = x.shape[axis]
-    at = int(picked) if picked.ndim == 0 else int(picked[index[axis]])
-    if at < 0:
-        if not isinstance(size, int):
-            return None
-        at += size
-    return x, (*index[:axis], at, *index[axis + picked.ndim :])
-
-
-def _slice_source(
-    g: Graph, maker: ir.Node, x: ir.Value, index: tuple[int, ...]
-) -> tuple[ir.Value, tuple[int, ...]] | None:
-    starts, _, axes, steps = [*(g.static(v) for v in maker.inputs[1:]), None, None][:4]
-    if starts is None or axes is None or (len(maker.inputs) > 4 and steps is None) or (starts < 0).any():
+    count = len(maker.inputs) if operator == "Concat" else 1
+    parts = [v for v in maker.inputs[:count] if v is not None and v.shape is not None and v.shape.is_static()]
+    sizes = [v.shape.numpy() for v in parts if v.shape is not None]
+    constants = [None if v is None else g.static(v) for v in maker.inputs[count:]]
+    unknown = any(c is None and v is not None for c, v in zip(constants, maker.inputs[count:], strict=True))
+    ends = np.cumsum([math.prod(size) for size in sizes])
+    if len(parts) < count or unknown or ends[-1] > shape_values.LARGEST:
         return None
-    back = list(index)
-    for start, axis, step in zip(starts, axes, [1] * len(axes) if steps is None else steps, strict=True):
-        back[int(axis)] = int(start) + int(step) * back[int(axis)]
-    return x, tuple(back)
-
-
-def _reshape_source(maker: ir.Node, x: ir.Value, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
-    after = maker.outputs[0].shape
-    if after is None or x.shape is None or not all(isinstance(d, int) for d in after):
-        return None
-    flat = int(np.ravel_multi_index(index, after.numpy())) if index else 0
-    return x, tuple(int(i) for i in np.unravel_index(flat, x.shape.numpy()))
+    places = [np.arange(end - math.prod(size), end).reshape(size) for size, end in zip(sizes, ends, strict=True)]
+    attributes = {} if operator == "Identity" else {a.name: a.value for a in maker.attributes.values()}
+    place = int(move(operator, *places, *constants, **attributes)[0][index])
+    part = int(np.searchsorted(ends, place, side="right"))
+    return parts[part], tuple(int(i) for i in np.unravel_index(place - places[part].flat[0], sizes[part]))

@@ -20,7 +20,7 @@ from .dims import broadcast_name, dim_product, new_dim_name
 from .strided_slice import subscript
 
 _KEY = "convert.tensorflow.known"
-_LARGEST = 1024
+LARGEST = 1024
 _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 Content = np.ndarray
@@ -32,7 +32,7 @@ def content(value: Any) -> Content | None:
     if not isinstance(value, ir.Value) or value.dtype not in _INTEGERS:
         return None
     if value.const_value is not None:
-        array = value.const_value.numpy() if value.const_value.size <= _LARGEST else None
+        array = value.const_value.numpy() if value.const_value.size <= LARGEST else None
         return None if array is None else array.astype(object)
     return value.meta.get(_KEY)
 
@@ -85,7 +85,7 @@ def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[s
         return None
     found = found if isinstance(found, list) else [found]
     arrays = [np.asarray(f, dtype=object) for f in found]
-    return arrays if all(f.size <= _LARGEST for f in arrays) else None
+    return arrays if all(f.size <= LARGEST for f in arrays) else None
 
 
 def named_dims(g: Graph, value: ir.Value) -> Content | None:
@@ -130,7 +130,7 @@ def _broadcast_to(known: Content, other: ir.Value) -> Content | None:
     if other.shape is None or not other.shape.is_static():
         return None
     shape = np.broadcast_shapes(known.shape, tuple(int(d) for d in other.shape.numpy()))
-    return np.broadcast_to(known, shape) if math.prod(shape) <= _LARGEST else None
+    return np.broadcast_to(known, shape) if math.prod(shape) <= LARGEST else None
 
 
 _LEAST = _binary_rule(min, None)
@@ -184,7 +184,7 @@ def _partial_contents(values: Sequence[Any]) -> list[Content] | None:
             if value.dtype not in _INTEGERS or value.shape is None or not value.shape.is_static():
                 return None
             shape = tuple(int(d) for d in value.shape.numpy())
-            if math.prod(shape) > _LARGEST:
+            if math.prod(shape) > LARGEST:
                 return None
             known = np.full(shape, None, dtype=object)
         found.append(known)
@@ -249,7 +249,7 @@ def _cast(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     if attributes["DstT"] not in _INTEGERS:
         return None
     truth = g.static(args[0]) if args[0].dtype == ir.DataType.BOOL else None
-    if truth is not None and truth.size <= _LARGEST:
+    if truth is not None and truth.size <= LARGEST:
         return truth.astype(np.int64).astype(object)
     return content(args[0])
 
@@ -260,7 +260,7 @@ def _range(start: Content, limit: Any, delta: Any, *, attributes: Mapping[str, A
 
 def _fill(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     size, item = content(args[0]), content(args[1])
-    if size is None or item is None or not all(isinstance(s, int) for s in size) or math.prod(size) > _LARGEST:
+    if size is None or item is None or not all(isinstance(s, int) for s in size) or math.prod(size) > LARGEST:
         return None
     return np.full(tuple(size), item.item(), dtype=object)
 
@@ -303,7 +303,7 @@ def _select(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any
     None if the condition or an operand is unknown.
     """
     here, a, b = g.static(args[0]), content(args[1]), content(args[2])
-    if here is None or here.size > _LARGEST:
+    if here is None or here.size > LARGEST:
         return None
     if here.ndim == 0:
         taken, other = (a, args[2]) if here.item() else (b, args[1])
