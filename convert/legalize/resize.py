@@ -66,8 +66,8 @@ def resize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """Resize: weighted sums along each axis whose length changes."""
     x, how = node.inputs[0], interpolation_of(node)
     assert x is not None
-    dtype, outside = g.dtype(x), []
-    axes = _axes(g, node, how)
+    dtype, axes = g.dtype(x), _axes(g, node, how)
+    outside: list[ir.Value] = []
     exact = dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE) or how.mode == "nearest"
     y = x if exact or not axes else g.Cast(x, to=ir.DataType.FLOAT)
     for axis in axes:
@@ -143,7 +143,8 @@ def _wanted(
         return [(_scaled(g, n, f), f) for n, f in zip(lengths, factors, strict=True)]
     if sizes is None:
         raise Unsupported("a Resize without scales and sizes")
-    known, given = g.static(sizes), []
+    known = g.static(sizes)
+    given: list[Whole] = []
     policy = node.attributes.get_string("keep_aspect_ratio_policy", "stretch")
     for i, number in enumerate(numbers):
         end = ends[number] if policy == "stretch" else None
@@ -155,8 +156,9 @@ def _wanted(
             given.append(g.Cast(g.Gather(sizes, np.int64(i), axis=0), to=ir.DataType.INT64))
     if policy == "stretch":
         return [(m, _ratio(g, m, n, g.dtype(x))) for n, m in zip(lengths, given, strict=True)]
-    if not any(isinstance(n, ir.Value) for n in (*lengths, *given)):
-        scale, found = keep_aspect_ratio(lengths, given, policy)
+    integers = [[n for n in some if isinstance(n, int)] for some in (lengths, given)]
+    if all(len(some) == len(lengths) for some in integers):
+        scale, found = keep_aspect_ratio(*integers, policy)
         return [(m, scale) for m in found]
     ratios = [_ratio(g, m, n, ir.DataType.FLOAT) for n, m in zip(lengths, given, strict=True)]
     shared = (g.Min if policy == "not_larger" else g.Max)(*(number_of(g, r, ir.DataType.FLOAT) for r in ratios))
@@ -254,7 +256,9 @@ def _at_computed_places(g: Graph, x: ir.Value, axis: _Axis, how: Interpolation) 
         raise Unsupported(f"Resize with mode={how.mode!r}")
     wide = g.dtype(x) == ir.DataType.DOUBLE and how.mode != "nearest"
     dtype, number = ir.DataType.DOUBLE if wide else ir.DataType.FLOAT, axis.number
-    last, where, outside = g.Sub(number_of(g, axis.length, dtype), 1.0), None, None
+    last = g.Sub(number_of(g, axis.length, dtype), 1.0)
+    where: ir.Value | None = None
+    outside: ir.Value | None = None
     if how.mode == "nearest" or axis.region is not None:
         where = _coordinates(g, axis, how, dtype)
         outside = None if axis.region is None else g.Or(g.Less(where, 0.0), g.Greater(where, last))

@@ -34,7 +34,9 @@ def _is_own(node: ir.Node) -> bool:
         return False
     after = known_dims(node.outputs[0])
     ends = constant(sizes)
-    numbers = dict.fromkeys(axes) if ends is None else dict(zip(axes, ends.numpy().ravel().tolist(), strict=True))
+    numbers: dict[int, Any] = dict.fromkeys(axes)
+    if ends is not None:
+        numbers = dict(zip(axes, ends.numpy().ravel().tolist(), strict=True))
     if any(a < 2 and (dims[a] is None or dims[a] != (numbers[a] or (after and after[a]))) for a in axes):
         return False
     spatial = [(dims[a], numbers.get(a)) for a in axes if a > 1]
