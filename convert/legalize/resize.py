@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -30,9 +31,9 @@ from convert.semantics.interpolation import (
     source_coordinates,
 )
 
-Whole = int | ir.Value
+Whole: TypeAlias = "int | ir.Value"
 """A number, or an int64 scalar."""
-Real = float | ir.Value
+Real: TypeAlias = "float | ir.Value"
 """A number, or a floating-point scalar."""
 
 _TAPS = 4
