@@ -35,7 +35,7 @@ REFUSED = {
     # PyTorch 2.13 does not load these pickles either.
     "pytorch-1.8.1-whole_quantized_dynamic.pt": "UnsafeInput",
     "pytorch-1.8.1-whole_quantized_fx.pt": "UnsafeInput",
-    "pytorch-1.4.0-scripted_quantized_static.pt": "prim::shape",
+    "pytorch-1.4.0-scripted_quantized_static.pt": "GenericList",
     "pytorch-1.4.0-traced_quantized_static.pt": "GenericList",
 }
 """Files that are refused, by a part of their id, and a part of the reason."""

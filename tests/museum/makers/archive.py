@@ -23,11 +23,14 @@ class Archive:
         """Return a new temporary path that ends in `name`."""
         return os.path.join(tempfile.mkdtemp(dir=self._folder.name), name)
 
-    def arrays(self, name, inputs, outputs, **options):
-        """Write NAME.npz. `options` are those of a conversion without which the model is refused."""
+    def arrays(self, name, given, computed, **options):
+        """Write NAME.npz: the arrays `given` to a model and `computed` by it.
+
+        `options` are those of a conversion without which the model is refused.
+        """
         content = io.BytesIO()
-        named = {f"x{i}": np.asarray(array) for i, array in enumerate(inputs)}
-        named.update({f"y{i}": np.asarray(array) for i, array in enumerate(outputs)})
+        named = {f"x{i}": np.asarray(array) for i, array in enumerate(given)}
+        named.update({f"y{i}": np.asarray(array) for i, array in enumerate(computed)})
         named["options"] = np.asarray(json.dumps(options))
         np.savez(content, **named)
         self._zip.writestr(name + ".npz", content.getvalue())

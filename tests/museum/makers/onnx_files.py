@@ -116,7 +116,8 @@ def mxnet_networks():
         def hybrid_forward(self, F, x):
             y = F.Pad(x, mode="reflect", pad_width=(0, 0, 0, 0, 1, 1, 2, 2))
             y = F.UpSampling(y, scale=2, sample_type="nearest")
-            return F.L2Normalization(F.LRN(y, nsize=3), mode="channel")
+            # The exporter writes knorm=1 for any.
+            return F.L2Normalization(F.LRN(y, nsize=3, knorm=1.0), mode="channel")
 
     class Attention(nn.HybridBlock):
         def hybrid_forward(self, F, x):
