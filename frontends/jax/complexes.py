@@ -35,7 +35,7 @@ PARTWISE = frozenset(
 SUMMING = frozenset(["reduce", "reduce_window", "scatter"])
 """Operators that apply to the parts separately if their function is a sum."""
 
-JOINING = frozenset(["reduce", "reduce_window", "map"])
+JOINING = frozenset(["reduce", "reduce_window", "@stablehlo.dynamic_reduce_window", "map"])
 """Operators that apply any function to elements; it gets both parts, and complex tensors are given as two tensors."""
 
 PRODUCTS = frozenset(["dot_general", "dot", "convolution"])

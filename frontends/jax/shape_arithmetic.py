@@ -17,11 +17,16 @@ from .values import Tensor
 _MOST = 64
 """Largest number of elements of a tensor whose content is followed; shapes have fewer dims."""
 
+_OF_MATRICES = frozenset({"reshape", "concatenate"})
+"""Operators whose results are followed with two dims, too: the amounts of padding before and after each axis."""
+
 
 def folded_sizes(name: str, operands: Sequence[Any], op: mlir.Operation, types: Sequence[Any]) -> np.ndarray | None:
     """Return the content of an operator's only result as sizes; None if the operator is no arithmetic on sizes."""
     follow = _FOLLOWED.get(name)
-    if follow is None or len(types) != 1 or types[0] is None or types[0].rank > 1 or None in types[0].dims:
+    if follow is None or len(types) != 1 or types[0] is None or None in types[0].dims:
+        return None
+    if types[0].rank > (2 if name in _OF_MATRICES else 1):
         return None
     if not types[0].dtype.is_integer() and types[0].dtype.name != "BOOL":
         return None
@@ -107,7 +112,7 @@ def _spread(op: mlir.Operation, shape: tuple[int, ...], content: np.ndarray) -> 
 
 
 def _joined(op: mlir.Operation, shape: tuple[int, ...], *parts: np.ndarray) -> np.ndarray:
-    return np.concatenate([part.reshape(-1) for part in parts])
+    return np.concatenate(parts, axis=attribute_of(op, "dimension"))
 
 
 def _sliced(op: mlir.Operation, shape: tuple[int, ...], content: np.ndarray) -> np.ndarray:

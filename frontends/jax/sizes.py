@@ -88,6 +88,17 @@ def of_dim(dim: Dim) -> Size | None:
     return number(dim) if isinstance(dim, int) else parse_size(dim)
 
 
+def of_linear(dim: str) -> tuple[str, int, int] | None:
+    """Return name, factor and offset of a dim such as `2*b + 1`; None for a name alone, and for all other sizes."""
+    terms = dict(parse_size(dim).terms)
+    offset = terms.pop((), 0)
+    if len(terms) != 1:
+        return None
+    ((factors, count),) = terms.items()
+    alone = len(factors) == 1 and factors[0].isidentifier() and (count, offset) != (1, 0)
+    return (factors[0], count, offset) if alone else None
+
+
 def floor_divide(one: Size, other: Size) -> Size:
     """Return `one // other`, exactly: a new name if the terms cannot be divided separately."""
     divisor = other.number

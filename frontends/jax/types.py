@@ -189,7 +189,8 @@ def _value(attribute: mlir.Attribute, left: Iterator[int], depth: int = 0) -> An
             return {name: getattr(numbers, name) for name in fields}
     if str(attribute).startswith("dense_resource"):
         raise Unsupported("a constant that lies in a resource of the file", hint="write the module with its constants")
-    for enum in (stablehlo.ComparisonDirectionAttr, stablehlo.ComparisonTypeAttr, stablehlo.FftTypeAttr,
+    for enum in (stablehlo.ComparisonDirectionAttr, stablehlo.ComparisonTypeAttr, chlo.ComparisonDirectionAttr,
+                 chlo.ComparisonTypeAttr, stablehlo.FftTypeAttr,
                  stablehlo.TransposeAttr, stablehlo.RngAlgorithmAttr, stablehlo.RngDistributionAttr):  # fmt: skip
         if enum.isinstance(attribute):
             return enum(attribute).value

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from convert.graph import Dim, Graph
 from convert.graph.values import known_dims
 
-from .sizes import Size
+from .sizes import Size, of_linear
 from .types import FOUR_BITS, ResultType
 
 
@@ -56,6 +56,7 @@ class NamedGraph(Graph):
         super().__init__(name, parent=parent)
         self.places: dict[str, tuple[ir.Value, int]] = {}
         self.known: dict[str, ir.Value] = {}
+        self.solved: dict[str, tuple[str, int, int]] = {}
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[Dim] | None) -> ir.Value:
         """Add a graph input, as `Graph.input` does."""
@@ -63,6 +64,8 @@ class NamedGraph(Graph):
         for axis, dim in enumerate(shape or ()):
             if isinstance(dim, str):
                 self.places.setdefault(dim, (value, axis))
+                if (linear := of_linear(dim)) is not None:
+                    self.solved.setdefault(linear[0], (dim, *linear[1:]))
         return value
 
     def body(self, name: str = "body") -> NamedGraph:
@@ -75,6 +78,11 @@ class NamedGraph(Graph):
             return self.known[name]
         outer = self.parent.size(name) if isinstance(self.parent, NamedGraph) else None
         place = self.places.get(name)
+        if outer is None and place is None and name in self.solved:
+            dim, factor, offset = self.solved[name]  # dim = factor * name + offset
+            one, other = (self.const(np.array([n], np.int64)) for n in (factor, offset))
+            self.known[name] = self.Div(self.Sub(self.size(dim), other), one)
+            return self.known[name]
         if outer is not None or place is None:
             return outer
         self.known[name] = self.Shape(place[0], start=place[1], end=place[1] + 1)
@@ -180,7 +188,7 @@ def as_sizes(content: Any) -> np.ndarray | None:
     from .sizes import number
 
     array = np.asarray(content)
-    if array.dtype.kind not in "iub" or array.ndim > 1 or array.size > 64:
+    if array.dtype.kind not in "iub" or array.ndim > 2 or array.size > 64:
         return None
     found = np.empty(array.shape, object)
     for index in np.ndindex(array.shape):

@@ -17,6 +17,7 @@ from convert.graph.values import known_dims
 
 from . import ops  # noqa: F401  (fills the table)
 from .complexes import has_complex_form, is_complex, lower_complex
+from .ops.shape import broadcast_operands
 from .places import location_of
 from .regions import Region, attribute_of
 from .rules import ELEMENTWISE, ON_TENSORS, stablehlo_op
@@ -43,6 +44,12 @@ TAKES_PAIRS = frozenset({"while", "case", "if", "sort"})
 
 CALLS = ("func.call", "stablehlo.composite", "call")
 RETURNS = ("func.return", "stablehlo.return", "return")
+
+SHAPE_OPERANDS = "indices_of_shape_operands"
+"""Attribute of custom calls that lists operands with the shapes of results, for results of dynamic size."""
+
+BROADCASTING = "chlo.broadcast_"
+"""Prefix of operators that broadcast their operands, and are lowered as the operators without it."""
 
 
 class Walker:
@@ -153,6 +160,10 @@ class Walker:
             return self.function(g, self.functions[callee], operands, lifted=lifted)
         try:
             types = [result_type(r.type) for r in op.results]
+            if op.name.startswith(BROADCASTING):
+                operands = broadcast_operands(g, operands, attribute_of(op, "broadcast_dimensions"))
+            if shapes := set(attribute_of(op, SHAPE_OPERANDS) if SHAPE_OPERANDS in op.attributes else ()):
+                operands = [t for k, t in enumerate(operands) if k not in shapes]
             if is_complex(operands, types) and name not in TAKES_PAIRS:
 
                 def run(parts: Sequence[Any], types: list[Any] = types) -> Sequence[Tensor | None]:
@@ -201,12 +212,14 @@ class Walker:
     ) -> Any:
         entry = stablehlo_op.entries.get(name)
         attributes = {key: attribute_value(op.attributes[key]) for key in op.attributes}
+        if op.name.startswith(BROADCASTING):
+            attributes.pop("broadcast_dimensions", None)
         if name in ("custom_call", "composite") or name.startswith(("@", "chlo.")):
             attributes = _inner_attributes(attributes, op)
         offered = {
             "result": types[0] if types else None,
             "results": types,
-            "regions": [Region(self.block, region.blocks[0], env) for region in op.regions if len(region.blocks)],
+            "regions": self._regions(op, env),
             "operand_types": [result_type(v.type) for v in op.operands],
             "sizes": [t.sizes if isinstance(t, Tensor) else None for t in operands],
         }
@@ -219,6 +232,22 @@ class Walker:
         else:
             given = [whole(g, t).value if isinstance(t, Tensor) else t for t in operands]
         return stablehlo_op.apply(g, name, given, attributes, at)
+
+    def _regions(self, op: mlir.Operation, env: Env) -> list[Region]:
+        """Return the regions of an operator; for a custom call, the functions that it applies."""
+        blocks = [region.blocks[0] for region in op.regions if len(region.blocks)]
+        return [
+            Region(self.block, block, env) for block in (*blocks, *(f.regions[0].blocks[0] for f in self._applied(op)))
+        ]
+
+    def _applied(self, op: mlir.Operation) -> list[mlir.Operation]:
+        """Return the functions of the module that a custom call applies. Raises `BadInput` for one that it lacks."""
+        names = attribute_of(op, "called_computations") or [] if op.name == "stablehlo.custom_call" else []
+        if missing := [
+            name for name in names if name not in self.functions or not self.functions[name].regions[0].blocks
+        ]:
+            raise BadInput(f"the module has no function {missing[0]!r}")
+        return [self.functions[name] for name in names]
 
     def _callee(self, op: mlir.Operation) -> str | None:
         """Return the function that an operator calls, or None."""
@@ -247,7 +276,10 @@ def operator_name(op: mlir.Operation) -> str:
     if op.name == "stablehlo.composite":
         name = str(attribute_value(op.attributes["name"]))
         return name if name in stablehlo_op else "composite"
-    return op.name.removeprefix("stablehlo.")
+    if op.name.startswith(BROADCASTING):
+        name = op.name.removeprefix(BROADCASTING)
+        return name if name in stablehlo_op else f"chlo.{name}"
+    return "constant" if op.name == "chlo.constant" else op.name.removeprefix("stablehlo.")
 
 
 def _is_public(function: mlir.Operation) -> bool:
@@ -271,7 +303,7 @@ def _all_operations(op: mlir.Operation) -> Iterator[mlir.Operation]:
 _CALLED_BY = frozenset(
     {"call_target_name", "api_version", "has_side_effect", "operand_layouts", "result_layouts", "called_computations",
      "output_operand_aliases", "name", "version", "decomposition", "composite_attributes", "mhlo.backend_config",
-     "backend_config", "mhlo.attributes", "mhlo.version"}
+     "backend_config", "mhlo.attributes", "mhlo.version", SHAPE_OPERANDS}
 )  # fmt: skip
 
 

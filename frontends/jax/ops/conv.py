@@ -14,8 +14,8 @@ from convert.graph.values import inverse_permutation
 from ..rules import stablehlo_op
 from ..types import FLOATS
 from .elementwise import like
-from .shape import reverse
-from .slices import padded
+from .shape import int64, reverse
+from .slices import padded, padded_by
 
 
 def pairs(padding: object, rank: int) -> list[tuple[int, int]]:
@@ -59,6 +59,38 @@ def convolution(
         found = g.Cast(g.Cast(found, to=ir.DataType.INT64), to=result.dtype)  # the cast wraps around, as integers do
     order = [n["output_batch_dimension"], n["output_feature_dimension"], *n["output_spatial_dimensions"]]
     return _moved(g, found, list(inverse_permutation(order)))
+
+
+PADDING = stablehlo_op.limit("dynamic_conv", "computed padding of a dilated operand")
+
+
+@stablehlo_op("dynamic_conv")
+def dynamic_conv(
+    g, x, kernel, padding, *, dimension_numbers, feature_group_count, batch_group_count, result, sizes,
+    window_strides=None, lhs_dilation=None, rhs_dilation=None, window_reversal=None,
+):  # fmt: skip
+    """Return a convolution whose padding is an operand: JAX computes it from sizes for `SAME` and strides.
+
+    If the amounts depend on sizes of inputs, the operand is padded before the convolution.
+    """
+    n = dimension_numbers
+    rank = len(n["input_spatial_dimensions"])
+    amounts = [None] * (2 * rank) if sizes[2] is None else [size.number for size in sizes[2].ravel().tolist()]
+    known = None not in amounts
+    if not known:
+        if set(lhs_dilation or [1]) != {1}:
+            raise Unsupported(PADDING)
+        axes = list(n["input_spatial_dimensions"])
+        every = [axes.index(a) if a in axes else rank for a in range(g.rank(x))]
+        table = g.Concat(int64(g, padding), g.const(np.zeros((1, 2), np.int64)), axis=0)
+        low, high = (g.Gather(g.Gather(table, np.int64(side), axis=1), np.array(every)) for side in (0, 1))
+        x = padded_by(g, x, like(g, 0, x), low, high)
+    return convolution(
+        g, x, kernel, dimension_numbers=n, feature_group_count=feature_group_count,
+        batch_group_count=batch_group_count, result=result, window_strides=window_strides,
+        padding=amounts if known else None, lhs_dilation=lhs_dilation, rhs_dilation=rhs_dilation,
+        window_reversal=window_reversal,
+    )  # fmt: skip
 
 
 _EXACT = frozenset({ir.DataType.INT8, ir.DataType.UINT8})

@@ -34,6 +34,23 @@ def dot(g, x, y, *, result):
     return contracted(g, x, y, ([], []), ([g.rank(x) - 1], [0]), result)
 
 
+@stablehlo_op("einsum")
+def einsum(g, x, y, *, einsum_config, result):
+    return _einsum(g, [x, y], einsum_config, result)
+
+
+@stablehlo_op("unary_einsum")
+def unary_einsum(g, x, *, einsum_config, result):
+    return _einsum(g, [x], einsum_config, result)
+
+
+def _einsum(g: Graph, operands: list[ir.Value], equation: str, result: ResultType) -> ir.Value:
+    """Return ONNX's Einsum, in int32 for integers of few bits."""
+    dtype = ir.DataType.INT32 if result.dtype in FEW_BITS else result.dtype
+    found = g.Einsum(*(v if v.dtype == dtype else g.Cast(v, to=dtype) for v in operands), equation=equation)
+    return found if dtype == result.dtype else g.Cast(found, to=result.dtype)
+
+
 GROUPS = stablehlo_op.limit("chlo.ragged_dot", "groups whose sizes differ between the elements of a batch")
 
 

@@ -284,7 +284,7 @@ def scatter(g, *operands, scatter_dimension_numbers, regions, results, unique_in
         raise Unsupported("a function that ONNX cannot scatter with, at positions that may repeat")
     dims = [d for d in g.shape(x) if isinstance(d, int)]
     if len(dims) < g.rank(x):
-        return _dynamic_scatter(g, x, indices, updates, how, kind)
+        return _dynamic_scatter(g, x, indices, updates, how, kind, region)
     return _static_scatter(g, x, dims, indices, updates, how, kind, region)
 
 
@@ -395,44 +395,79 @@ def _written(
     if spare:
         row = np.broadcast_to(np.asarray(number, g.dtype(table).numpy()), (1, *tail)).copy()
         table = g.Concat(table, g.const(ir.Tensor(row, dtype=g.dtype(table))), axis=0)
-    if not kind:
-        before = g.GatherND(table, places)
-        if dtype == ir.DataType.BOOL:
-            before, values = (g.Cast(v, to=dtype) for v in (before, values))
-        values = region.apply(g, [before, values])[0]
-        if dtype == ir.DataType.BOOL:
-            values = g.Cast(values, to=ir.DataType.INT32)
-        kind = "none"
-    found = g.ScatterND(table, places, values, reduction=kind)
+    found = _scattered(g, table, places, values, kind, region, dtype)
     if spare:
         found = g.Slice(found, [0], [rows], [0])
     return found if dtype == g.dtype(found) else g.Cast(found, to=dtype)
 
 
-def _dynamic_scatter(g: Graph, x: ir.Value, indices: ir.Value, updates: ir.Value, how: Indexing, kind: str) -> ir.Value:
-    """Scatter whole slices along one axis of dynamic size; updates outside the axis go to an additional row."""
-    dims, rank = g.shape(x), g.rank(x)
+def _scattered(
+    g: Graph, table: ir.Value, places: ir.Value, values: ir.Value, kind: str, region: Region, dtype: ir.DataType
+) -> ir.Value:
+    """Return a ScatterND. A function that it lacks, `kind` is "" then, is applied to the elements at each place, which
+    are distinct.
+
+    dtype: the dtype of the operand, whose booleans are int32 here.
+    """
+    if not kind:
+        before = g.GatherND(table, places)
+        if dtype == ir.DataType.BOOL:
+            before, values = (g.Cast(v, to=dtype) for v in (before, values))
+        values = region.apply(g, [before, values])[0]
+        values = g.Cast(values, to=ir.DataType.INT32) if dtype == ir.DataType.BOOL else values
+    found: ir.Value = g.ScatterND(table, places, values, reduction=kind or "none")
+    return found
+
+
+def _dynamic_scatter(
+    g: Graph, x: ir.Value, indices: ir.Value, updates: ir.Value, how: Indexing, kind: str, region: Region
+) -> ir.Value:
+    """Scatter into a tensor of dynamic size; windows that do not lie completely inside go to an additional row.
+
+    It lies at the end of the first indexed axis.
+    """
+    dims, rank, dtype = g.shape(x), g.rank(x), g.dtype(x)
     sizes = _window(g, updates, how, rank)
     axes = [a for a in range(rank) if a in how.batching or a in how.start_map or sizes[a] != dims[a]]
-    if len(axes) != 1 or how.batching or sizes[axes[0]] != 1 or axes[0] not in how.dropped:
-        raise Unsupported("a scatter into a tensor of dynamic size, along more than one axis")
-    (axis,) = axes
-    (start,), batch = start_places(g, Tensor(indices, g.shape(indices)), how.vector_axis)
-    length = g.Squeeze(g.Shape(x, start=axis, end=axis + 1), [0])
-    outside = g.Or(g.Less(start, g.const(0, ir.DataType.INT64)), g.GreaterOrEqual(start, length))
-    places = g.Unsqueeze(g.Where(outside, length, start), [len(batch)])
-    rest = [a for a in range(rank) if a != axis]
-    order = [axis, *rest]
+    starts, batch = start_places(g, Tensor(indices, g.shape(indices)), how.vector_axis)
+    by_axis = dict(zip(how.start_map, starts, strict=True))
+    windows = [a for a in axes if a not in how.dropped and a not in how.batching]
+    columns = [_column(g, a, by_axis, windows, sizes, batch, how, len(batch) + len(windows)) for a in axes]
+    outside = _outside(g, x, by_axis, sizes)
+    if windows:
+        outside = g.Unsqueeze(outside, list(range(len(batch), len(batch) + len(windows))))
+    spare = [_length_of(g, x, axes[0]), *[g.const(0, ir.DataType.INT64)] * (len(axes) - 1)]
+    columns = [g.Where(outside, place, column) for place, column in zip(spare, columns, strict=True)]
+    places = stacked(g, columns, [*batch, *(sizes[a] for a in windows)])
+    rest = [a for a in range(rank) if a not in axes]
+    order = [*axes, *rest]
     moved = x if order == sorted(order) else g.Transpose(x, perm=order)
     values = _ordered_updates(g, updates, how, rank, axes, rest)
-    dtype = g.dtype(x)
-    if dtype == ir.DataType.BOOL or not kind:
-        raise Unsupported("a scatter by this function into a tensor of dynamic size")
+    if dtype == ir.DataType.BOOL:
+        moved, values = (g.Cast(v, to=ir.DataType.INT32) for v in (moved, values))
     spare_shape = g.Concat(g.const(np.array([1], np.int64)), g.Shape(moved, start=1), axis=0)
-    spare = g.Expand(like(g, 0, x), spare_shape)
-    found = g.ScatterND(g.Concat(moved, spare, axis=0), places, values, reduction=kind)
-    found = g.Slice(found, [0], [-1], [0])
+    table = g.Concat(moved, g.Expand(like(g, 0, moved), spare_shape), axis=0)
+    found = g.Slice(_scattered(g, table, places, values, kind, region, dtype), [0], [-1], [0])
+    found = found if dtype == g.dtype(found) else g.Cast(found, to=dtype)
     return found if order == sorted(order) else g.Transpose(found, perm=list(inverse_permutation(order)))
+
+
+def _length_of(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+    length: ir.Value = g.Squeeze(g.Shape(x, start=axis, end=axis + 1), [0])
+    return length
+
+
+def _outside(g: Graph, x: ir.Value, by_axis: dict[int, ir.Value], sizes: list[Dim]) -> ir.Value:
+    """Return whether each window lies outside of `x`, at least in part."""
+    found: ir.Value | None = None
+    for axis, start in by_axis.items():
+        size = shape_vector(g, [sizes[axis]])
+        if size is None:
+            raise Unsupported("a scatter of windows of unknown size")
+        last = g.Sub(_length_of(g, x, axis), g.Squeeze(size, [0]))
+        wrong = g.Or(g.Less(start, g.const(0, ir.DataType.INT64)), g.Greater(start, last))
+        found = wrong if found is None else g.Or(found, wrong)
+    return g.const(np.array(False)) if found is None else found
 
 
 @stablehlo_op("torch_index_select")

@@ -10,7 +10,7 @@ from convert.graph import Graph
 from convert.numerics import factor
 from convert.numerics.matrices import cast_to_float64, column, identity_matrix, matrix_shape, transpose_matrix
 from convert.numerics.reflections import apply_all_reflections, householder_reflections
-from convert.numerics.solve import solve_triangular
+from convert.numerics.solve import solve_triangular, solve_with_factors
 from convert.numerics.spectral import complete_basis, singular_values, symmetric_eigen
 
 from ..rules import stablehlo_op
@@ -22,10 +22,10 @@ def _back(g: Graph, value: ir.Value, result: ResultType) -> ir.Value:
     return value if value.dtype == result.dtype else g.Cast(value, to=result.dtype)
 
 
-def _done(g: Graph, result: ResultType) -> ir.Value:
-    """Return LAPACK's info of a successful factorization: 0 for each matrix."""
+def _done(g: Graph, result: ResultType, a: ir.Value) -> ir.Value:
+    """Return LAPACK's info of a successful factorization: 0 for each matrix of `a`."""
     if None in result.dims:
-        raise Unsupported("a decomposition of a batch of dynamic size")
+        return g.Expand(g.const(0, result.dtype), g.Shape(a, start=0, end=-2))
     return g.const(ir.Tensor(np.zeros([d or 0 for d in result.dims], result.dtype.numpy()), dtype=result.dtype))
 
 
@@ -72,7 +72,7 @@ def getrf(g, a, *, results):
     """Return L and U in one matrix, and the swapped rows, counted from 1."""
     packed, pivots = factor.lu(g, cast_to_float64(g, a))
     places = g.Add(g.Cast(g.Concat(*pivots, axis=-1), to=ir.DataType.INT64), g.const(1, ir.DataType.INT64))
-    return [_back(g, packed, results[0]), _back(g, places, results[1]), _done(g, results[2])]
+    return [_back(g, packed, results[0]), _back(g, places, results[1]), _done(g, results[2], a)]
 
 
 @stablehlo_op("@lapack_sgeqrf_ffi", "@lapack_dgeqrf_ffi")
@@ -94,6 +94,13 @@ def orgqr(g, packed, taus, *, result):
     """Return the orthogonal factor of the reflections that `geqrf` returns."""
     packed, taus = cast_to_float64(g, packed), cast_to_float64(g, taus)
     rows, columns = matrix_shape(g, packed)
+    found = apply_all_reflections(g, identity_matrix(g, packed, rows, columns), *_reflections(g, packed, taus))
+    return _back(g, found, result)
+
+
+def _reflections(g: Graph, packed: ir.Value, taus: ir.Value) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Return the Householder vectors below the diagonal of `packed`, and their factors."""
+    rows, _ = matrix_shape(g, packed)
     count = g.shape(taus)[-1]
     if not isinstance(count, int):
         raise Unsupported("a number of reflections that is not known")
@@ -104,8 +111,34 @@ def orgqr(g, packed, taus, *, result):
         below = g.Where(numbers > k, column(g, packed, k), g.const(np.zeros((), np.float64)))
         vectors.append(g.Add(below, g.const((numbers == k).astype(np.float64))))
         factors.append(column(g, one_column, k))
-    found = apply_all_reflections(g, identity_matrix(g, packed, rows, columns), vectors, factors)
-    return _back(g, found, result)
+    return vectors, factors
+
+
+@stablehlo_op("@lapack_sormqr_ffi", "@lapack_dormqr_ffi")
+def ormqr(g, packed, taus, c, *, left, transpose, result):
+    """Return Q C or C Q, or that for Qᵀ, with the Q of the reflections that `geqrf` returns."""
+    packed, taus, c = (cast_to_float64(g, v) for v in (packed, taus, c))
+    vectors, factors = _reflections(g, packed, taus)
+    if transpose == left:  # Qᵀ C; from the right, C Q is (Qᵀ Cᵀ)ᵀ
+        vectors, factors = vectors[::-1], factors[::-1]
+    found = apply_all_reflections(g, c if left else transpose_matrix(g, c), vectors, factors)
+    return _back(g, found if left else transpose_matrix(g, found), result)
+
+
+@stablehlo_op("@lapack_sgtsv_ffi", "@lapack_dgtsv_ffi")
+def gtsv(g, below, diagonal, above, b, *, results):
+    """Return the three diagonals, the solution of the tridiagonal system, and 0.
+
+    LAPACK overwrites the diagonals with factors; JAX uses the solution only.
+    """
+    size = g.shape(diagonal)[-1]
+    if not isinstance(size, int):
+        raise Unsupported("a system whose size is not known")
+    a = g.const(np.zeros((size, size)))
+    for part, offset in ((below, -1), (diagonal, 0), (above, 1)):
+        a = g.Where(np.eye(size, k=offset, dtype=bool), g.Unsqueeze(cast_to_float64(g, part), [-1]), a)
+    solution, _, _ = solve_with_factors(g, a, cast_to_float64(g, b))
+    return [below, diagonal, above, _back(g, solution, results[3]), _done(g, results[4], b)]
 
 
 @stablehlo_op("@lapack_ssyevd_ffi", "@lapack_dsyevd_ffi")
@@ -114,10 +147,10 @@ def syevd(g, a, *, mode, uplo, results):
     differ.
     """
     values, vectors = symmetric_eigen(g, cast_to_float64(g, a), upper=chr(uplo) == "U")
-    return [_back(g, vectors, results[0]), _back(g, values, results[1]), _done(g, results[2])]
+    return [_back(g, vectors, results[0]), _back(g, values, results[1]), _done(g, results[2], a)]
 
 
-@stablehlo_op("@lapack_sgesdd_ffi", "@lapack_dgesdd_ffi")
+@stablehlo_op("@lapack_sgesdd_ffi", "@lapack_dgesdd_ffi", "@lapack_sgesvd_ffi", "@lapack_dgesvd_ffi")
 def gesdd(g, a, *, mode, results):
     """Return the overwritten matrix, singular values, U, Vᵀ and 0; the signs of pairs of vectors are arbitrary and may
     differ.
@@ -127,7 +160,7 @@ def gesdd(g, a, *, mode, results):
     full = chr(mode) == "A"
     u, v = complete_basis(g, u, full), complete_basis(g, v, full)
     found = [_back(g, x, r) for x, r in zip((wide, values, u, transpose_matrix(g, v)), results, strict=False)]
-    return [*found, _done(g, results[4])]
+    return [*found, _done(g, results[4], a)]
 
 
 @stablehlo_op("@Sharding", "@SPMDFullToShardShape", "@SPMDShardToFullShape", "@LayoutConstraint",

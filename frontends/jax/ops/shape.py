@@ -4,7 +4,9 @@ elements.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +19,7 @@ from convert.numerics.bits import bitcast
 from ..rules import stablehlo_op, tensor_op
 from ..sizes import Size, number, of_dim
 from ..types import FLOATS, FOUR_BITS
-from ..values import NamedGraph, Tensor, shape_vector, whole
+from ..values import NamedGraph, Pair, Tensor, shape_vector, whole
 
 
 def int64(g: Graph, value: ir.Value) -> ir.Value:
@@ -69,6 +71,46 @@ def broadcast(g: Graph, x: Tensor, axes: list[int], dims: tuple[Dim, ...], compu
     if first and not stretched:  # leading axes of size 1
         value = g.Unsqueeze(value, list(range(first)))
     return Tensor(value, dims, frozenset(stretched), computed)
+
+
+@tensor_op("broadcast")
+def leading_broadcast(g, x, *, broadcast_sizes):
+    """Return `x` repeated along new leading axes."""
+    added = len(broadcast_sizes)
+    return broadcast(g, x, list(range(added, added + x.rank)), (*broadcast_sizes, *x.dims), None)
+
+
+@tensor_op("chlo.constant_like")
+def constant_like(g, x, *, value, result):
+    """Return a number, broadcast to the shape of `x`."""
+    computed = g.Shape(whole(g, x).value) if None in x.dims else x.shape
+    return Tensor(g.const(value, result.dtype), x.dims, frozenset(range(x.rank)), computed)
+
+
+def broadcast_operands(g: Graph, operands: Sequence[Any], axes: Sequence[int] | None) -> list[Any]:
+    """Return operands of CHLO's broadcasting operators, broadcast to one shape.
+
+    axes: the axes of the result that those of an operand of lower rank are, if they are not the last ones.
+    Raises `Unsupported` for sizes of which it is unknown whether they are equal.
+    """
+    rank = max(len(t.dims) for t in operands)
+    places = [
+        list(axes) if axes is not None and len(t.dims) == len(axes) else list(range(rank - len(t.dims), rank))
+        for t in operands
+    ]
+    dims: list[Dim] = []
+    for axis in range(rank):
+        sizes = {t.dims[own.index(axis)] for t, own in zip(operands, places, strict=True) if axis in own} - {1}
+        if len(sizes) > 1 or None in sizes:
+            raise Unsupported("operands with sizes that may be equal, or 1")
+        dims.append(sizes.pop() if sizes else 1)
+
+    def spread(tensor: Any, own: list[int]) -> Any:
+        if isinstance(tensor, Pair):
+            return Pair(spread(tensor.real, own), spread(tensor.imag, own))
+        return broadcast(g, tensor, own, tuple(dims), None)
+
+    return [spread(t, own) for t, own in zip(operands, places, strict=True)]
 
 
 @tensor_op("reshape")

@@ -165,17 +165,24 @@ def dynamic_pad(g, x, value, low, high, interior, *, result):
         return Tensor(found, dims)
     if interior.sizes is None or any(size.number != 0 for size in interior.sizes.tolist()):
         raise Unsupported("padding between elements by a number that depends on the sizes of inputs")
-    zeros = g.const(np.zeros(x.rank, np.int64))
-    before, behind = int64(g, low.value), int64(g, high.value)
-    pads = g.Concat(g.Max(before, zeros), g.Max(behind, zeros), axis=0)
-    found = _pad_node(g, x.value, value.value, pads)
-    ends = g.Add(g.Shape(found), g.Min(behind, zeros))
-    found = g.Slice(found, g.Max(g.Neg(before), zeros), ends, g.const(np.arange(x.rank, dtype=np.int64)))
+    found = padded_by(g, x.value, value.value, int64(g, low.value), int64(g, high.value))
     dims = tuple(
         _padded_dim(x.dims[axis], [row[axis] for row in sizes]) if dim is None and len(sizes) == 3 else dim
         for axis, dim in enumerate(result.dims)
     )
     return Tensor(g.facts(found, shape=dims), dims)
+
+
+def padded_by(g: Graph, x: ir.Value, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Return `x` with `value` before and after its elements, by amounts (int64, one for each axis) that are computed;
+    negative amounts remove elements.
+    """
+    rank = g.rank(x)
+    zeros = g.const(np.zeros(rank, np.int64))
+    wide = _pad_node(g, x, value, g.Concat(g.Max(low, zeros), g.Max(high, zeros), axis=0))
+    ends = g.Add(g.Shape(wide), g.Min(high, zeros))
+    found: ir.Value = g.Slice(wide, g.Max(g.Neg(low), zeros), ends, g.const(np.arange(rank, dtype=np.int64)))
+    return found
 
 
 def _padded_dim(dim: Dim, added: list[Size]) -> Dim:

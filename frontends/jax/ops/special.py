@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from convert.errors import Unsupported
+from convert.graph import Graph
 from convert.graph.values import constant
 from convert.numerics import bessel, bits, gamma, incomplete, inverses
 
-from ..rules import elementwise_op, stablehlo_op
+from ..regions import Region
+from ..rules import elementwise_op, stablehlo_op, tensor_op
+from ..types import ResultType
+from ..values import Tensor, as_sizes, plain, whole
 from .elementwise import like, same
 from .reduce import is_counter
-from .sort import sortable
+from .shape import int64
+from .sort import sort_keys, sortable
 
 for _name, _operator in {
     "chlo.acos": "Acos", "chlo.acosh": "Acosh", "chlo.asin": "Asin", "chlo.asinh": "Asinh", "chlo.atan": "Atan",
@@ -71,15 +78,48 @@ def polygamma(g, n, x):
 
 
 @stablehlo_op("@ApproxTopK")
-def approximate_top_k(g, x, places, start, first_place, *, reduction_dim, top_k, is_fallback, results,
+def approximate_top_k(g, x, places, start, first_place, *, reduction_dim, top_k, is_fallback, results, regions,
                       aggregate_to_topk=True, recall_target=1.0, reduction_input_size_override=-1):  # fmt: skip
-    """Return exact results, as on a CPU; the comparator puts the largest first, as in `approx_max_k`, and ties take the
-    first.
-    """
+    """Return exact results, as on a CPU; equal elements may come in another order."""
     if not is_fallback or not aggregate_to_topk or not is_counter(places, reduction_dim):
         raise Unsupported("the part of an approximation for a TPU")
-    values, found = g.TopK(x, [top_k], axis=reduction_dim, largest=1, sorted=1, outputs=2)
-    return [values, g.Cast(found, to=results[1].dtype)]
+    x, k = plain(x), Tensor(g.const(np.array([top_k], np.int64)), (1,), sizes=as_sizes([top_k]))
+    return _first(g, x, k, reduction_dim, results, largest=_largest_first(regions))
+
+
+@tensor_op("@stablehlo.dynamic_top_k")
+def dynamic_top_k(g, x, k, *, results):
+    """Return the `k` largest elements along the last axis and their indices, for a computed `k`."""
+    return _first(g, whole(g, x), k, x.rank - 1, results, largest=True)
+
+
+@tensor_op("@stablehlo.dynamic_approx_top_k")
+def dynamic_approximate_top_k(g, x, places, start, first_place, k, *, reduction_dim, is_fallback, results, regions,
+                              aggregate_to_topk=True, recall_target=1.0, reduction_input_size_override=-1):  # fmt: skip
+    """Return exact results, as `approximate_top_k` does, for a computed `k`."""
+    if not is_fallback or not aggregate_to_topk or not is_counter(whole(g, places).value, reduction_dim):
+        raise Unsupported("the part of an approximation for a TPU")
+    return _first(g, whole(g, x), k, reduction_dim, results, largest=_largest_first(regions))
+
+
+def _largest_first(regions: list[Region]) -> bool:
+    """Return whether a comparator puts the largest element first. Raises `Unsupported` for other orders."""
+    keys = sort_keys(regions[0]) if len(regions) == 1 else None
+    if keys is None or len(keys) != 1 or keys[0][0] != (0, ""):
+        raise Unsupported("an approximate order that is not that of the operand")
+    return keys[0][1]
+
+
+def _first(g: Graph, x: Tensor, k: Tensor, axis: int, results: list[ResultType], *, largest: bool) -> list[Tensor]:
+    """Return the first `k` elements of the sorted axis, and their former indices."""
+    key = sortable(g, x.value)
+    count = g.Reshape(int64(g, k.value), g.const(np.array([1], np.int64)))
+    values, places = g.TopK(key, count, axis=axis, largest=int(largest), sorted=1, outputs=2)
+    values = values if key is x.value else g.GatherElements(x.value, places, axis=axis)
+    size = None if k.sizes is None else k.sizes.item().dim
+    dims = tuple(size if a == axis else d for a, d in enumerate(x.dims))
+    made = (values, g.Cast(places, to=results[1].dtype))
+    return [Tensor(g.facts(v, t.dtype, dims), dims) for v, t in zip(made, results, strict=True)]
 
 
 @stablehlo_op("chlo.top_k")

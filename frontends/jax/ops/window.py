@@ -16,13 +16,15 @@ from convert.graph.values import inverse_permutation
 
 from ..regions import Region
 from ..rules import stablehlo_op
+from ..sizes import Size, of_dim
 from ..types import ResultType
 from ..values import shape_vector
 from .conv import pairs
 from .elementwise import MEAN_KEY, is_float
 from .gather import SCATTERED
-from .reduce import is_neutral
-from .slices import padded
+from .reduce import is_neutral, reduced
+from .shape import int64
+from .slices import padded, padded_by
 
 
 @stablehlo_op("reduce_window")
@@ -102,6 +104,99 @@ def pooled(
     largest = g.MaxPool(g.Neg(turned) if negative else turned, kernel_shape=kernel, strides=steps, pads=around,
                         dilations=apart)  # fmt: skip
     return back(g.Neg(largest) if negative else largest)
+
+
+DYNAMIC_WINDOWS = stablehlo_op.limit(
+    "@stablehlo.dynamic_reduce_window",
+    "windows of dynamic size that are neither a whole axis nor all elements before one",
+)
+
+
+@stablehlo_op("@stablehlo.dynamic_reduce_window")
+def dynamic_reduce_window(g, *operands, regions, results, sizes):
+    """Return the reductions of windows whose sizes are operands: of a whole axis, or up to each element, as in cumsum.
+
+    The last five operands are the sizes, strides, dilations of the operand and of the window, and the padding.
+    """
+    count = (len(operands) - 5) // 2
+    values, starts, told = list(operands[:count]), list(operands[count:-5]), sizes[-5:]
+    if any(content is None for content in told[:4]):
+        raise Unsupported(DYNAMIC_WINDOWS)
+    window, *steps = ([size.number for size in content.tolist()] for content in told[:4])
+    if any(None in numbers for numbers in steps):
+        raise Unsupported(DYNAMIC_WINDOWS)
+    padding = [None] * (2 * len(window)) if told[4] is None else told[4].ravel().tolist()
+    pads = [None if amount is None else amount.number for amount in padding]
+    if None not in window:
+        if None in pads:
+            values = _padded_values(g, values, starts, operands[-1], steps[1])
+        return reduce_window(
+            g, *values, *starts, window_dimensions=window, regions=regions, results=results, window_strides=steps[0],
+            base_dilations=steps[1], window_dilations=steps[2], padding=None if None in pads else pads,
+        )  # fmt: skip
+    return _by_axis(g, values, starts, told[0].tolist(), steps, padding, regions[0])
+
+
+def _padded_values(
+    g: Graph, values: list[ir.Value], starts: list[ir.Value], padding: ir.Value, gaps: list[int]
+) -> list[ir.Value]:
+    """Return the operands padded by computed amounts, before and after each axis."""
+    if set(gaps) != {1}:
+        raise Unsupported(DYNAMIC_WINDOWS)
+    low, high = (g.Gather(int64(g, padding), np.int64(side), axis=1) for side in (0, 1))
+    return [padded_by(g, v, s, low, high) for v, s in zip(values, starts, strict=True)]
+
+
+def _by_axis(
+    g: Graph, values: list[ir.Value], starts: list[ir.Value], window: list[Size], steps: list[list[int]],
+    padding: list[Size], region: Region,
+) -> list[ir.Value]:  # fmt: skip
+    """Return the reductions of windows as long as an axis: of all its elements, or of those on one side."""
+    axes = [a for a, size in enumerate(window) if size.number != 1]
+    if len(axes) != 1 or any(n != 1 for numbers in steps for n in numbers) or None in padding:
+        raise Unsupported(DYNAMIC_WINDOWS)
+    (axis,) = axes
+    others = [amount.number for k, amount in enumerate(padding) if k // 2 != axis]
+    if any(n != 0 for n in others) or window[axis] != of_dim(g.shape(values[0])[axis]):
+        raise Unsupported(DYNAMIC_WINDOWS)
+    before, after = padding[2 * axis : 2 * axis + 2]
+    last = window[axis] - 1
+    if (before.number, after.number) == (0, 0):
+        return _whole_axis(g, values, starts, axis, region)
+    if (before == last and after.number == 0) or (before.number == 0 and after == last):
+        return _running(g, values, starts, axis, region, backwards=before.number == 0)
+    raise Unsupported(DYNAMIC_WINDOWS)
+
+
+def _whole_axis(g: Graph, values: list[ir.Value], starts: list[ir.Value], axis: int, region: Region) -> list[ir.Value]:
+    """Return the reduction of an axis of dynamic size, which stays with size 1."""
+    found = reduced(g, values[0], starts[0], [axis], region.monoid()) if len(values) == 1 else None
+    if found is None:
+        raise Unsupported(DYNAMIC_WINDOWS)
+    return [g.Unsqueeze(found, [axis])]
+
+
+def _running(
+    g: Graph, values: list[ir.Value], starts: list[ir.Value], axis: int, region: Region, *, backwards: bool
+) -> list[ir.Value]:
+    """Return the reduction of all elements up to each one, or from each one on: a CumSum, or a Scan over the rows."""
+    neutral_sum = len(values) == 1 and region.monoid() == "add" and is_neutral(starts[0], "add")
+    if neutral_sum and values[0].dtype in _CUMULATED:
+        return [cumulated(g, values[0], axis, backwards)]
+    body = g.body()
+    rows = [[d for a, d in enumerate(g.shape(v)) if a != axis] for v in values]
+    carried = [body.input(f"carried_{k}", g.dtype(v), rows[k]) for k, v in enumerate(values)]
+    given = [body.input(f"row_{k}", g.dtype(v), rows[k]) for k, v in enumerate(values)]
+    after = region.apply(body, [*given, *carried] if backwards else [*carried, *given])
+    for value in (*after, *after):
+        body.output(body.Identity(value))
+    count = len(values)
+    begins = [g.Expand(s, g.Shape(g.Gather(v, np.int64(0), axis=axis))) for v, s in zip(values, starts, strict=True)]
+    attributes = {"body": body, "num_scan_inputs": count, "scan_input_axes": [axis] * count,
+                  "scan_output_axes": [axis] * count, "scan_input_directions": [int(backwards)] * count,
+                  "scan_output_directions": [int(backwards)] * count}  # fmt: skip
+    found = g.node("Scan", [*begins, *values], attributes, outputs=2 * count)
+    return [g.facts(v, shape=g.shape(x)) for v, x in zip(found[count:], values, strict=True)]
 
 
 Back = Callable[[ir.Value], ir.Value]

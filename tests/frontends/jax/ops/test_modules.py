@@ -117,6 +117,49 @@ def scan(axis: int, reverse: str) -> ModuleRow:
     )  # fmt: skip
 
 
+Y = f32(4)
+COLUMN = np.arange(3, dtype=np.float32)
+
+
+def broadcasting(operator: str, attributes: str = "", result: str = "f32") -> str:
+    """The body of a function of `%x` (3 x 4) and `%y` by an operator of CHLO that broadcasts."""
+    kind = "tensor<3xf32>" if "dimensions" in attributes else "tensor<4xf32>"
+    found = f"tensor<3x4x{result}>"
+    call = f'%0 = "chlo.broadcast_{operator}"(%x, %y) {{{attributes}}} : (tensor<3x4xf32>, {kind}) -> {found}'
+    return f"{call}\nreturn %0 : {found}"
+
+
+LAST, FIRST = (f"(%x: tensor<3x4xf32>, %y: tensor<{n}xf32>) -> tensor<3x4x{{}}>" for n in (4, 3))
+LESS = "broadcast_dimensions = array<i64: 0>, comparison_direction = #chlo<comparison_direction LT>"
+OLDER = [
+    *((module(f"chlo.broadcast_{name}", LAST.format("f32"), broadcasting(name), X, Y), [f(X, Y)])
+      for name, f in {"add": np.add, "subtract": np.subtract, "maximum": np.maximum, "atan2": np.arctan2,
+                      "next_after": np.nextafter}.items()),
+    (module("chlo.broadcast_compare", FIRST.format("i1"), broadcasting("compare", LESS, "i1"), X, COLUMN),
+     [COLUMN[:, None] > X]),
+    (module("chlo.broadcast_multiply of any size", "(%x: tensor<?x1xf32>, %y: tensor<4xf32>) -> tensor<?x4xf32>",
+            "%0 = chlo.broadcast_multiply %x, %y : (tensor<?x1xf32>, tensor<4xf32>) -> tensor<?x4xf32>\n"
+            '%1 = "chlo.constant_like"(%0) {value = 2.5 : f32} : (tensor<?x4xf32>) -> tensor<?x4xf32>\n'
+            "%2 = chlo.broadcast_add %0, %1 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>\n"
+            "return %2 : tensor<?x4xf32>", COLUMN[:, None], Y), [COLUMN[:, None] * Y + 2.5]),
+    (module("chlo.broadcast_complex", "(%x: tensor<3x4xf32>, %y: tensor<4xf32>) -> tensor<3x4xcomplex<f32>>",
+            broadcasting("complex", result="complex<f32>"), X, Y), [np.stack([X, np.broadcast_to(Y, X.shape)], -1)]),
+    (module("chlo.broadcast_select", "(%c: tensor<3x4xi1>, %y: tensor<4xf32>) -> tensor<3x4xf32>",
+            "%x = chlo.constant dense<3.0> : tensor<f32>\n%0 = chlo.broadcast_select %c, %y, %x : (tensor<3x4xi1>, "
+            "tensor<4xf32>, tensor<f32>) -> tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", X > 0, Y),
+     [np.where(X > 0, Y, np.float32(3))]),
+    (module("broadcast", "(%y: tensor<4xf32>) -> tensor<2x3x4xf32>", '%0 = "stablehlo.broadcast"(%y) {broadcast_sizes '
+            "= array<i64: 2, 3>} : (tensor<4xf32>) -> tensor<2x3x4xf32>\nreturn %0 : tensor<2x3x4xf32>", Y),
+     [np.broadcast_to(Y, (2, 3, 4))]),
+    (module("einsum", "(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) -> tensor<5x3xf32>", "%0 = stablehlo.einsum %x, %y, "
+            'config = "ab,bc->ca" : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<5x3xf32>\n'
+            "return %0 : tensor<5x3xf32>", X, f32(4, 5)), [(X @ f32(4, 5)).T]),
+    (module("unary_einsum", "(%x: tensor<3x4xi8>) -> tensor<4xi8>", '%0 = stablehlo.unary_einsum %x, config = "ab->b" '
+            ": (tensor<3x4xi8>) -> tensor<4xi8>\nreturn %0 : tensor<4xi8>", np.full((3, 4), 100, np.int8)),
+     [np.full(4, 44, np.int8)]),
+]  # fmt: skip
+"""Operators of StableHLO's and CHLO's earlier producers, which jaxlib 0.10 does not run, with results of NumPy."""
+
 SCANS = [scan(axis, reverse) for axis in (0, 1) for reverse in ("false", "true")]
 ROWS = [
     *QUANTIZED,
@@ -218,6 +261,18 @@ def test_modules(case: ModuleRow, tmp_path: Path) -> None:
     (expected,) = runner.run(source, [feeds], precision="float32", options=Options())
     found = run_graph(model, feeds, tmp_path)
     for one, other in zip(found.values(), expected.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "expected"), OLDER, ids=lambda value: getattr(value, "name", ""))
+def test_operators_of_earlier_producers(case: ModuleRow, expected: list[np.ndarray], tmp_path: Path) -> None:
+    path = tmp_path / "module.mlir"
+    path.write_text(case.text)
+    model = frontend.read(Source("stablehlo", path, written_here=True), Options(), Report("convert"))
+    found = run_graph(model, dict(zip([v.name for v in model.graph.inputs], case.feeds, strict=True)), tmp_path)
+    for one, other in zip(found.values(), expected, strict=True):
+        assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
 
 

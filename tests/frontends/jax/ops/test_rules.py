@@ -32,7 +32,10 @@ def test_every_rule_has_a_case() -> None:
     modules = [(exported(r).mlir_module_serialized, r.name)
                for r in (*test_functions.ROWS, *test_structure.ROWS, *test_complex.ROWS,
                          *test_random.ROWS, *test_random.DRAWN)]  # fmt: skip
-    modules += [(r.text.encode(), r.name) for r in (*test_modules.ROWS, *test_modules.SCANS)]
+    modules += [
+        (r.text.encode(), r.name)
+        for r in (*test_modules.ROWS, *test_modules.SCANS, *(row for row, _ in test_modules.OLDER))
+    ]
     found = set()
     for data, name in modules:
         module = parse_module(data, name)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.scipy.linalg import qr_multiply
 
 from tests.frontends.jax.support import Row, check, exported, params, read, row
 from tests.support.cases import boolean, f32, f64, i32, i64
@@ -265,6 +266,48 @@ INDEXING = [
     row("choose", lambda i, x: jnp.choose(i, [x[0], x[1], x[2]], mode="clip"), i32(4, low=0, high=3), X),
     row("select_n", lambda i, x: lax.select_n(i > 0, x, -x), i32(3, 4), X),
 ]  # fmt: skip
+IN_PLACE = [
+    row("set one element of each row", jax.vmap(lambda x, k: x.at[k].set(9.0)), X, np.array([-6, 3, 5], np.int32),
+        dims=["b,4", "b"]),
+    row("add several elements to each row", jax.vmap(lambda x, k, u: x.at[k].add(u)), f32(3, 5), i32(3, 4, low=-6,
+        high=7), f32(3, 4), dims=["b,5", "b,4", "b,4"]),
+    row("a cache with a place for each row", jax.vmap(lambda c, u, k: lax.dynamic_update_slice(c, u, (k, k * 0))),
+        f32(3, 5, 4), f32(3, 1, 4), i32(3, low=0, high=7), dims=["b,5,4", "b,1,4", "b"]),
+    row("add at pairs of places", lambda x, i, j, u: x.at[i, j].add(u), f32(5, 6), i32(4, low=-6, high=7),
+        i32(4, low=-6, high=7), f32(4), dims=["a,c", "n", "n", "n"]),
+    row("multiply on the diagonal", lambda x, i: x.at[i, i].mul(3.0), f32(5, 6), i32(4, low=-3, high=9), dims=["a,c"]),
+    row("apply on the diagonal", lambda x, i: x.at[i, i].apply(jnp.tanh, unique_indices=True), f32(5, 6),
+        np.array([3, 1], np.int32), dims=["a,c"]),
+    row("set booleans at pairs of places", lambda x, i, j: x.at[i, j].set(True), boolean(5, 6), i32(4, low=-6, high=7),
+        i32(4, low=-6, high=7), dims=["a,c"]),
+    row("add windows", lambda x, i, u: lax.scatter_add(x, i, u, lax.ScatterDimensionNumbers((1, 2), (), (0, 1))),
+        f32(7, 4), np.array([[0, 0], [1, 1], [6, 5], [5, 1]], np.int32), f32(4, 2, 3), dims=["b+2,4"]),
+]  # fmt: skip
+"""Scatters into tensors of dynamic size, at places some of which lie outside."""
+RUNNING = {"sum": lax.cumsum, "product": lax.cumprod, "max": lax.cummax, "min": lax.cummin}
+BY_SIZE = [
+    *(row(f"running {name} {dtype} {'backwards' if reverse else ''}", partial(f, axis=0, reverse=reverse),
+          i64(7, 4, low=1, high=4).astype(dtype), dims=["b,4"], tolerance=1e-2 if dtype == "float16" else 2e-5)
+      for name, f in RUNNING.items() for reverse in (False, True)
+      for dtype in ("float32", "float16", "int32", "uint8")),
+    row("running logsumexp", partial(lax.cumlogsumexp, axis=0), X, dims=["b,4"]),
+    row("running sum along a middle axis", partial(jnp.cumsum, axis=1), f32(2, 7, 3), dims=["b,n,3"]),
+    row("sum of a whole axis by a window", lambda x: lax.reduce_window(x, np.float32(0), lax.add, (x.shape[0], 1),
+        (1, 1), "VALID"), X, dims=["b,4"]),
+    *(row(f"conv {p} {s} of any size", conv(NHWC, window_strides=(s, s), padding=p), LAST, f32(3, 3, 4, 6),
+          dims=["b,h,w,4"]) for p in ("SAME", "SAME_LOWER") for s in (2, 3)),
+    row("conv with gaps of any size", lambda x, w: lax.conv_transpose(x, w, (2, 2), "SAME"), LAST, f32(3, 3, 4, 3),
+        dims=["b,h,w,4"]),
+    *(row(f"{name} pool of any size", lambda x, f=f, start=start: lax.reduce_window(x, np.float32(start), f,
+          (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), LAST, dims=["b,h,w,4"])
+      for name, f, start in (("max", lax.max, -np.inf), ("sum", lax.add, 0))),
+    row("top_k of half", lambda x: lax.top_k(x, x.shape[1] // 2)[0], f32(3, 8), dims=["b,2*n"]),
+    row("approx_max_k of half", lambda x: lax.approx_max_k(x, x.shape[1] // 2)[0], f32(3, 8), dims=["b,2*n"]),
+    row("approx_min_k", lambda x: lax.approx_min_k(x, 2), f32(3, 8), dims=["b,8"]),
+    row("approx_min_k of half", lambda x: lax.approx_min_k(x, x.shape[1] // 2)[0], f32(3, 8), dims=["b,2*n"]),
+    row("second differences", lambda x: jnp.diff(x, n=2, axis=0), X, dims=["b+2,4"]),
+]  # fmt: skip
+"""Windows, padding and results whose sizes depend on sizes of inputs."""
 SORTS = [
     row("sort", lambda x: jnp.sort(x, 1), X, dims=["b,4"]), row("sort down", lambda x: jnp.sort(x, 0,
         descending=True), X),
@@ -333,6 +376,21 @@ LINALG = [
     row("pinv", jnp.linalg.pinv, f32(5, 4), tolerance=1e-3), row("lstsq", lambda a, b: jnp.linalg.lstsq(a, b)[0],
         f32(5, 4),
         f32(5), tolerance=1e-3),
+    *(row(f"{name} of any batch", f, np.stack([SQUARE, SQUARE.T + 0.5, 2 * SQUARE]), dims=["b,4,4"], tolerance=1e-3)
+      for name, f in {
+          "inv": jnp.linalg.inv, "slogdet": jnp.linalg.slogdet, "cholesky": jnp.linalg.cholesky, "qr": jnp.linalg.qr,
+          "eigvalsh": jnp.linalg.eigvalsh, "solve": lambda a: jnp.linalg.solve(a, a[..., :1]),
+          "svd": lambda a: jnp.linalg.svd(a, compute_uv=False),
+      }.items()),
+    row("tridiagonal_solve", lax.linalg.tridiagonal_solve, f32(5), f32(5, low=1) + 2, f32(5), f32(5, 2),
+        tolerance=1e-4),
+    row("tridiagonal_solve of any batch", lax.linalg.tridiagonal_solve, f32(3, 5), f32(3, 5, low=1) + 2, f32(3, 5),
+        f32(3, 5, 2), dims=["b,5", "b,5", "b,5", "b,5,2"], tolerance=1e-4),
+    row("svd by QR", lambda a: lax.linalg.svd(a, compute_uv=False, algorithm=lax.linalg.SvdAlgorithm.QR), f32(5, 4),
+        tolerance=1e-4),
+    *(row(f"qr_multiply {mode} {'conjugate' if turned else ''}", lambda a, c, m=mode, t=turned: qr_multiply(
+          a, c, m, conjugate=t)[0], f32(5, 4), f32(*shape), tolerance=1e-4)
+      for mode, shape in (("left", (4, 3)), ("right", (3, 5))) for turned in (False, True)),
     row("cholesky float64", jnp.linalg.cholesky, SQUARE.astype(np.float64)), row("matrix_power",
         lambda a: jnp.linalg.matrix_power(a, 3),
         SQUARE, tolerance=1e-3),
@@ -353,7 +411,8 @@ EMPTY = [
     }.items()),
 ]  # fmt: skip
 
-GROUPS = {"empty": EMPTY, "shapes": SHAPES, "reductions": REDUCTIONS, "products": PRODUCTS, "pools": POOLS,
+GROUPS = {"in place": IN_PLACE, "by size": BY_SIZE, "empty": EMPTY,
+          "shapes": SHAPES, "reductions": REDUCTIONS, "products": PRODUCTS, "pools": POOLS,
           "indexing": INDEXING, "sorts": SORTS, "control": CONTROL, "linalg": LINALG}  # fmt: skip
 QUICK = (
     "reshape two dynamic",
