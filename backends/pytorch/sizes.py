@@ -102,11 +102,10 @@ def _moved(operator: str) -> Rule:
             return None
         else:
             constants = [None if v is None else v.array for v in others]
-            if (
-                operator in ("Tile", "Expand")
-                and np.prod(constants[0], dtype=np.int64) * max(objects(x).size, 1) > _MOST
-            ):
-                return None
+            if operator in ("Tile", "Expand"):
+                assert constants[0] is not None
+                if np.prod(constants[0], dtype=np.int64) * max(objects(x).size, 1) > _MOST:
+                    return None
             made = move(operator, objects(x), *constants, **attributes)
         results = tuple(_like(x, part) for part in made)
         return results if operator == "Split" else results[0]

@@ -46,7 +46,7 @@ def _normalize(replacement: Replacement, node: ir.Node) -> bool:
         _set_pads(node, padded)
         return True
     longer = padded.with_ceil_mode(sizes)
-    counts = node.op_type == "AveragePool" and node.attributes.get_int("count_include_pad", 0)
+    counts = node.op_type == "AveragePool" and node.attributes.get_int("count_include_pad", 0) != 0
     if counts and any(a > b for a, b in zip(longer.after, padded.after, strict=True)):
         _count_own_pads(replacement, node, padded, longer)
     else:

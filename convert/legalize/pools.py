@@ -19,7 +19,7 @@ def lp_pool(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     Padding counts as zeros. Nodes with ceil_mode are not accepted, because a mean does not count what it adds.
     """
     window = window_of(node)
-    if window is None or node.attributes.get_int("ceil_mode", 0):
+    if window is None or node.attributes.get_int("ceil_mode", 0) != 0:
         return None
     kept = {name: value for name, value in node.attributes.items() if name not in ("p", "ceil_mode")}
     mean = g.node("AveragePool", [_powers(g, node)], {**kept, "count_include_pad": 1})

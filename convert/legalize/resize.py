@@ -157,9 +157,9 @@ def _wanted(
             given.append(g.Cast(g.Gather(sizes, np.int64(i), axis=0), to=ir.DataType.INT64))
     if policy == "stretch":
         return [(m, _ratio(g, m, n, g.dtype(x))) for n, m in zip(lengths, given, strict=True)]
-    integers = [[n for n in some if isinstance(n, int)] for some in (lengths, given)]
-    if all(len(some) == len(lengths) for some in integers):
-        scale, found = keep_aspect_ratio(*integers, policy)
+    known_lengths, known_sizes = ([n for n in some if isinstance(n, int)] for some in (lengths, given))
+    if len(known_lengths) == len(known_sizes) == len(lengths):
+        scale, found = keep_aspect_ratio(known_lengths, known_sizes, policy)
         return [(m, scale) for m in found]
     ratios = [_ratio(g, m, n, ir.DataType.FLOAT) for n, m in zip(lengths, given, strict=True)]
     shared = (g.Min if policy == "not_larger" else g.Max)(*(number_of(g, r, ir.DataType.FLOAT) for r in ratios))
@@ -264,6 +264,7 @@ def _at_computed_places(g: Graph, x: ir.Value, axis: _Axis, how: Interpolation) 
         where = _coordinates(g, axis, how, dtype)
         outside = None if axis.region is None else g.Or(g.Less(where, 0.0), g.Greater(where, last))
     if how.mode == "nearest":
+        assert where is not None
         return g.Gather(x, _index(g, _rounded(g, where, how.nearest), last), axis=number), outside
     below, rest = _split_coordinates(g, axis, how, dtype, where)
     places, weights = _neighbors(g, below, rest, axis.scale, last, how)

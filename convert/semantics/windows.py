@@ -132,9 +132,10 @@ class Window:
                 return self.unpadded if auto_pad == "VALID" else self, list(extra)
             parts = zip(self.spans, self.strides, extra, strict=True)
             return self.with_pads([transposed_same_pads(*part, auto_pad) for part in parts]), list(extra)
-        if None in sizes:
+        known = [n for n in sizes if n is not None]
+        if len(known) < len(sizes):
             return None
-        axes = zip(sizes, self.spans, self.strides, extra, output_shape[-self.rank :], strict=True)
+        axes = zip(known, self.spans, self.strides, extra, output_shape[-self.rank :], strict=True)
         totals = [(n - 1) * s + r + e - wanted for n, r, s, e, wanted in axes]
         pairs = [split_pads(maximum(total, 0), auto_pad) for total in totals]
         return self.with_pads(pairs), [e + maximum(-total, 0) for e, total in zip(extra, totals, strict=True)]

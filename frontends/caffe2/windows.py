@@ -46,8 +46,8 @@ def _whole(name: str, value: Any) -> int:
 
 def make_window(n: int, kernels: Sizes, strides: Sizes, pads: Sizes, dilations: Sizes = None) -> Window:
     """Return the window over `n` spatial dims. Raises `BadInput` if the numbers do not match."""
-    steps = (_per_dim(n, given, 1) for given in (kernels, strides, dilations))
-    return Window.of(*steps, _per_dim(2 * n, pads, 0))
+    kernel, steps, gaps = (_per_dim(n, given, 1) for given in (kernels, strides, dilations))
+    return Window.of(kernel, steps, gaps, _per_dim(2 * n, pads, 0))
 
 
 def _per_dim(n: int, given: Sizes, otherwise: int) -> list[int]:

@@ -37,7 +37,7 @@ def is_plain(node: ir.Node) -> bool:
     a, dims = node.attributes, [known_dims(x) if x is not None else None for x in (query, key, value)]
     if query is None or query.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE) or None in dims:
         return False
-    if any(x is not None for x in others) or any(map(is_used, node.outputs[1:])) or a.get_float("softcap", 0.0):
+    if any(x is not None for x in others) or any(map(is_used, node.outputs[1:])) or a.get_float("softcap", 0.0) != 0:
         return False
     if a.get_int("softmax_precision", 0) not in (0, query.dtype):
         return False

@@ -67,6 +67,7 @@ def _moved_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSi
     axes = [] if node.op_type == "Transpose" else [attributes.get("axis", 0)]
     if node.op_type == "Slice":
         starts, _, given, steps = [*constants, None, None][:4]
+        assert starts is not None
         axes = given.tolist() if given is not None else list(range(len(starts)))
         if steps is not None and (steps < 1).any():
             return None

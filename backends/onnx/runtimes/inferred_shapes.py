@@ -66,8 +66,8 @@ def _pad_for_last_window(node: ir.Node) -> bool:
     if not node.attributes.get_int("ceil_mode", 0) or shape is None or auto_pad.startswith("SAME"):
         return False
     strides, dilations, pads = (node.attributes.get_ints(name) for name in ("strides", "dilations", "pads"))
-    pads = None if auto_pad == "VALID" else pads
-    given = Window.of(node.attributes.get_ints("kernel_shape") or (), strides, dilations, pads)
+    own = None if auto_pad == "VALID" else pads
+    given = Window.of(node.attributes.get_ints("kernel_shape") or (), strides, dilations, own)
     sizes = [n for n in shape[2:] if isinstance(n, int)]
     if len(sizes) < given.rank:
         return False
@@ -76,7 +76,7 @@ def _pad_for_last_window(node: ir.Node) -> bool:
     whole = given.with_pads([(b, a + s - 1) for (b, a), s in zip(given.pairs, given.strides, strict=True)])
     dropped = wanted.counts(sizes) != whole.counts(sizes)
     longer = any(a > b for a, b in zip(wanted.after, given.after, strict=True))
-    if not dropped or (longer and node.attributes.get_int("count_include_pad", 0)):
+    if not dropped or (longer and node.attributes.get_int("count_include_pad", 0) != 0):
         return False
     for name in ("ceil_mode", "auto_pad"):
         node.attributes.pop(name, None)

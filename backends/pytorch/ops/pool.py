@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ def max_pool(t, x, *, auto_pad, dilations, kernel_shape, pads, storage_order, st
     y = x if dtype.is_floating_point else x.to(torch.float32)
     own = equal is not None and all(2 * p <= k for p, k in zip(equal, window.kernel, strict=True))
     shifted = y if own else padded(y, window, float("-inf"))
-    pool = max_of_lines if rank == 1 and not t.writes_code else _MAX[rank]
+    pool: Callable[..., Any] = max_of_lines if rank == 1 and not t.writes_code else _MAX[rank]
     arguments = (kernel_shape, list(window.strides), equal if own else [0] * rank, list(window.dilations))
     if t.outputs < 2:
         return pool(shifted, *arguments).to(dtype)

@@ -78,7 +78,7 @@ def _made_by(node: ir.Node) -> list[Entry] | None:
         if dims is None:
             return None
         start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(dims))
-        return [dims[i] if isinstance(dims[i], int) else (x, i) for i in range(len(dims))[start:end]]
+        return [d if isinstance(d, int) else (x, i) for i, d in list(enumerate(dims))[start:end]]
     if kind == "Concat":
         parts = [_entries(part) if part is not None else None for part in node.inputs]
         return None if None in parts else [entry for part in parts for entry in part or []]

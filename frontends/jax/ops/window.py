@@ -125,7 +125,7 @@ def dynamic_reduce_window(g, *operands, regions, results, sizes):
     window, *steps = ([size.number for size in content.tolist()] for content in told[:4])
     if any(None in numbers for numbers in steps):
         raise Unsupported(DYNAMIC_WINDOWS)
-    padding = [None] * (2 * len(window)) if told[4] is None else told[4].ravel().tolist()
+    padding: list[Size | None] = [None] * (2 * len(window)) if told[4] is None else told[4].ravel().tolist()
     pads = [None if amount is None else amount.number for amount in padding]
     if None not in window:
         if None in pads:
@@ -134,7 +134,10 @@ def dynamic_reduce_window(g, *operands, regions, results, sizes):
             g, *values, *starts, window_dimensions=window, regions=regions, results=results, window_strides=steps[0],
             base_dilations=steps[1], window_dilations=steps[2], padding=None if None in pads else pads,
         )  # fmt: skip
-    return _by_axis(g, values, starts, told[0].tolist(), steps, padding, regions[0])
+    known = [amount for amount in padding if amount is not None]
+    if len(known) < len(padding):
+        raise Unsupported(DYNAMIC_WINDOWS)
+    return _by_axis(g, values, starts, told[0].tolist(), steps, known, regions[0])
 
 
 def _padded_values(
@@ -153,7 +156,7 @@ def _by_axis(
 ) -> list[ir.Value]:  # fmt: skip
     """Return the reductions of windows as long as an axis: of all its elements, or of those on one side."""
     axes = [a for a, size in enumerate(window) if size.number != 1]
-    if len(axes) != 1 or any(n != 1 for numbers in steps for n in numbers) or None in padding:
+    if len(axes) != 1 or any(n != 1 for numbers in steps for n in numbers):
         raise Unsupported(DYNAMIC_WINDOWS)
     (axis,) = axes
     others = [amount.number for k, amount in enumerate(padding) if k // 2 != axis]

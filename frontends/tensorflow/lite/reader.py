@@ -12,7 +12,16 @@ import numpy as np
 import onnx_ir as ir
 
 from convert import limits
-from convert.errors import BadInput, ConvertError, Location, ResourceLimit, Unsupported, UsageError, contradiction
+from convert.errors import (
+    BadInput,
+    ConvertError,
+    Location,
+    Problem,
+    ResourceLimit,
+    Unsupported,
+    UsageError,
+    contradiction,
+)
 from convert.graph import Graph
 from convert.graph.inputs import Bounds, match_specs
 from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY, state_output
@@ -372,12 +381,14 @@ def _check_rules(operators: Sequence[tuple[Operator, Location]]) -> None:
     """
     flex = [(o.options["node"].op, at) for o, at in operators if _is_flex(o)]
     refuse_unsafe(flex)
-    problems, hint = [], ""
+    problems: list[Problem] = []
+    hint = ""
     for table, found in ((tflite_op, [(o.name, at) for o, at in operators if not _is_flex(o)]), (tf_op, flex)):
         try:
             table.check(found)
         except Unsupported as error:
-            hint, problems = hint or error.hint or "", [*problems, *error.problems]
+            hint = hint or error.hint
+            problems += error.problems
     if problems:
         raise Unsupported(problems=problems, hint=hint)
 

@@ -101,10 +101,10 @@ def transpose_conv_with_bias(
     SAME drops from the whole result what a convolution of the same sizes would have padded, so that the result may have
     fewer elements than stride times input (mediapipe/util/tflite/operations/transpose_conv_bias.cc).
     """
-    strides, sizes, kernel = (stride_h, stride_w), g.shape(x)[1:3], g.shape(filter)[1:3]
-    if not all(isinstance(size, int) for size in (*sizes, *kernel)):
+    sizes, kernel = ([n for n in g.shape(v)[1:3] if isinstance(n, int)] for v in (x, filter))
+    if len(sizes) < 2 or len(kernel) < 2:
         raise Unsupported("a picture of a size that is not known")
-    rows = list(zip(strides, map(int, sizes), map(int, kernel), strict=True))
+    rows = list(zip((stride_h, stride_w), sizes, kernel, strict=True))
     cut = [max(0, k - (n - 1) % s - 1) if padding_name(padding) == "SAME" else 0 for s, n, k in rows]
     made = [s * (n - 1) + k - c for (s, n, k), c in zip(rows, cut, strict=True)]
     pads = [0, 0, *(part for c in cut for part in (c // 2, c - c // 2)), 0, 0]
