@@ -36,8 +36,12 @@ Whole: TypeAlias = "int | ir.Value"
 Real: TypeAlias = "float | ir.Value"
 """A number, or a floating-point scalar."""
 
-_TAPS = 4
-"""Up to so many neighbours of each element are gathered; more are summed by a matrix."""
+_TAPS, _MATRIX = 4, 1 << 19
+"""Up to `_TAPS` neighbours of each element are gathered; more are summed by a matrix of at most `_MATRIX` elements.
+
+Larger matrices are mostly zeros: gathers are faster, and the file is smaller (3000 to 1000, cubic: 150 instead of 327 ms
+in TensorFlow, 0.2 instead of 24 MB).
+"""
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ def _at_known_places(g: Graph, x: ir.Value, axis: _Axis, how: Interpolation) -> 
         return g.Gather(x, nearest_indices(where, length, how.nearest), axis=number), outside
     weights = matrix_at(where, length, scale, how)
     taps = int((weights != 0).sum(1).max(initial=1))
-    if taps > _TAPS:
+    if taps > _TAPS and weights.size <= _MATRIX:
         return _times_matrix(g, x, number, weights), outside
     order = np.argsort(weights == 0, axis=1, kind="stable")[:, :taps]
     shares = np.take_along_axis(weights, order, 1)
