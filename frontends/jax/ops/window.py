@@ -119,13 +119,15 @@ def dynamic_reduce_window(g, *operands, regions, results, sizes):
     The last five operands are the sizes, strides, dilations of the operand and of the window, and the padding.
     """
     count = (len(operands) - 5) // 2
-    values, starts, told = list(operands[:count]), list(operands[count:-5]), sizes[-5:]
-    if any(content is None for content in told[:4]):
+    values, starts, known_sizes = list(operands[:count]), list(operands[count:-5]), sizes[-5:]
+    if any(content is None for content in known_sizes[:4]):
         raise Unsupported(DYNAMIC_WINDOWS)
-    window, *steps = ([size.number for size in content.tolist()] for content in told[:4])
+    window, *steps = ([size.number for size in content.tolist()] for content in known_sizes[:4])
     if any(None in numbers for numbers in steps):
         raise Unsupported(DYNAMIC_WINDOWS)
-    padding: list[Size | None] = [None] * (2 * len(window)) if told[4] is None else told[4].ravel().tolist()
+    padding: list[Size | None] = (
+        [None] * (2 * len(window)) if known_sizes[4] is None else known_sizes[4].ravel().tolist()
+    )
     pads = [None if amount is None else amount.number for amount in padding]
     if None not in window:
         if None in pads:
@@ -137,7 +139,7 @@ def dynamic_reduce_window(g, *operands, regions, results, sizes):
     known = [amount for amount in padding if amount is not None]
     if len(known) < len(padding):
         raise Unsupported(DYNAMIC_WINDOWS)
-    return _by_axis(g, values, starts, told[0].tolist(), steps, known, regions[0])
+    return _by_axis(g, values, starts, known_sizes[0].tolist(), steps, known, regions[0])
 
 
 def _padded_values(

@@ -38,26 +38,26 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "caffe2",
-            "read inline_functions drop_size_checks normalize_windows narrow_transforms expand_unsupported"
-            " narrow_products clean name_resized_axes assign_channels_first fold_batch_norms clean",
+            "read inline_functions drop_size_checks normalize_windows narrow_transforms name_resized_axes"
+            " expand_unsupported narrow_products clean assign_channels_first fold_batch_norms clean",
         ),
         (
             "tf",
-            "read enclose_gradients normalize_windows expand_unsupported clean name_resized_axes flatten_roots "
+            "read enclose_gradients name_resized_axes normalize_windows expand_unsupported clean flatten_roots "
             "split_broadcasts find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
             "compose_transposes clean",
         ),
         (
             "keras",
-            "read drop_size_checks normalize_windows expand_unsupported clean unroll_loops clean name_resized_axes "
+            "read drop_size_checks name_resized_axes normalize_windows expand_unsupported clean unroll_loops clean "
             "flatten_roots repeat_operands "
             "settle_shapes clean find_response_norms fuse_attention clean assign_channels_last join_transposes "
             "compose_transposes clean fuse_dense",
         ),
         (
             "tflite",
-            "read find_integer_products split_pools narrow_transforms enclose_gradients normalize_windows "
-            "expand_unsupported clean name_resized_axes flatten_roots "
+            "read find_integer_products split_pools narrow_transforms enclose_gradients name_resized_axes "
+            "normalize_windows expand_unsupported clean flatten_roots "
             "split_broadcasts find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
             "compose_transposes clean narrow_products reshape_to_check choose_builtins"
             " give_transposed_convolutions_a_bias",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from convert.frontends.pytorch.export import capture
+from convert.frontends.pytorch.export.capture import export_module
 from convert.frontends.pytorch.export.patches.speed import repeats
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
@@ -56,7 +56,7 @@ def exported(module: nn.Module, x: Tensor) -> tuple[ExportedProgram, list[int]]:
     """Return the program, and the positions of the blocks that were run for it."""
     CAPTURED.clear()
     with torch.no_grad():
-        program = capture.export_program(module, (x,), None, ({0: Dim.AUTO, 1: Dim.AUTO},))
+        program = export_module.export_program(module, (x,), None, ({0: Dim.AUTO, 1: Dim.AUTO},))
     return program, list(CAPTURED)
 
 
