@@ -39,8 +39,8 @@ Real: TypeAlias = "float | ir.Value"
 _TAPS, _MATRIX = 4, 1 << 19
 """Up to `_TAPS` neighbours of each element are gathered; more are summed by a matrix of at most `_MATRIX` elements.
 
-Larger matrices are mostly zeros: gathers are faster, and the file is smaller (3000 to 1000, cubic: 150 instead of 327 ms
-in TensorFlow, 0.2 instead of 24 MB).
+Larger matrices are mostly zeros: gathers are faster and need less space (3000 to 1000, cubic: 150 instead of 327 ms in
+TensorFlow, 0.2 instead of 24 MB).
 """
 
 
