@@ -84,8 +84,13 @@ def outputs_of(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.
     return onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, feeds)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("known", ["sizes and dims", pytest.param("sizes", marks=pytest.mark.slow), "nothing"])
+_WAYS = [(known, mode) for known in ("sizes and dims", "sizes", "nothing") for mode in ("nearest", "linear", "cubic")]
+_QUICK = (*_WAYS[:3], ("nothing", "nearest"))
+
+
+@pytest.mark.parametrize(("known", "mode"), [
+    pytest.param(*way, marks=() if way in _QUICK else pytest.mark.slow) for way in _WAYS
+])  # fmt: skip
 def test_written_out(known: str, mode: str) -> None:
     some = rows(mode)
     dims = list(SHAPE) if known == "sizes and dims" else ["n", "c", "h", "w"]
