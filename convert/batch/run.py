@@ -107,9 +107,11 @@ def _look_at_source(task: Task, by: Mapping[str, str]) -> tuple[Task, TaskResult
 def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) -> dict[str, Any] | None:
     """Return the record of an earlier run that is still valid: same key, and its output in place or a lasting error.
 
-    A record of an earlier version without a description of its output is not valid. The outcomes `lost` and `limit` are
-    not lasting, because machines and disks may be better now; neither are timeouts and lack of memory if the limits are
-    wider now, and errors about something that is not in the key (`_may_be_mended`).
+    A record of an earlier version without a description of its output is not valid. These outcomes are not lasting:
+
+    - `lost` and `limit`, because machines and disks may be better now
+    - timeouts and lack of memory, if the limits are wider now
+    - errors about something that is not in the key (`_may_be_mended`)
     """
     found = known.ended(key, task.output)
     if found is None:
@@ -126,7 +128,7 @@ def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) ->
 def _may_be_mended(record: Mapping[str, Any]) -> bool:
     """Return whether the error of a record is about something that can be mended without changing the key.
 
-    Such are a package that is missing or broken, and what occupies the place of the output.
+    Examples are a missing or broken package, and a foreign file in the place of the output.
     """
     error = record.get("report", {}).get("error") or {}
     return record["outcome"] == "usage" or error.get("code") == BrokenPackage.code

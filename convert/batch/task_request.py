@@ -1,4 +1,4 @@
-"""What a worker is asked to do: one conversion with its options, as one line of JSON."""
+"""The request to a worker: one conversion with its options, as one line of JSON."""
 
 from __future__ import annotations
 

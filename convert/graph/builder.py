@@ -244,8 +244,7 @@ class Graph:
     def _count_node(self) -> None:
         """Raise `ResourceLimit` if the operator at this location became too many nodes.
 
-        A rule may create nodes for each element of a window or each step of a loop, and a number in a file can ask for
-        any number of them.
+        Some rules create nodes for each element of a window or each step of a loop. A number in a file says how many.
         """
         if not self.location.operator:
             return  # nodes that no operator of the source asked for

@@ -46,7 +46,7 @@ def spatial_sizes(x: ir.Value | None, rank: int) -> list[int | None]:
 def transposed_window(node: ir.Node, given: Window, sizes: Sequence[int | None]) -> tuple[Window, list[Size]] | None:
     """Return the window of a ConvTranspose with explicit pads, and its output padding.
 
-    None if they need a size that is None, and if the lengths of attributes do not fit.
+    Returns None if they depend on an unknown size, or if the lengths of attributes do not fit.
     """
     extra = list(node.attributes.get_ints("output_padding", ())) or [0] * given.rank
     output_shape = list(node.attributes.get_ints("output_shape", ()))

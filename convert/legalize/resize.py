@@ -367,8 +367,9 @@ def _count(g: Graph, axis: _Axis, dtype: ir.DataType) -> ir.Value:
 def _quotient(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     """Return a / b of positive numbers, correctly rounded.
 
-    TensorFlow's optimizer multiplies by the reciprocal of a constant divisor, and 5 · (1 / 6) differs from 5 / 6:
-    coordinates halfway between two elements would be rounded to the other element. Here the divisor looks computed.
+    TensorFlow's optimizer multiplies by the reciprocal of a constant divisor, and 5 · (1 / 6) differs from 5 / 6. A
+    coordinate halfway between two elements would then round to the other element. So the divisor is made to look
+    computed.
     """
     quotient: ir.Value = g.Div(a, b if g.static(b) is None else g.Max(b, g.Min(a, b)))
     return quotient

@@ -1,4 +1,4 @@
-"""Resize by PyTorch's `interpolate`. What that does not compute is written out."""
+"""Resize by PyTorch's `interpolate`. Other forms are written out."""
 
 from __future__ import annotations
 
