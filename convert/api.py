@@ -263,7 +263,11 @@ def _rename(request: _Request, model: ir.Model, report: Report) -> Iterator[Path
     del model  # the caller frees it after writing
     with atomic_replacement(request.place, force=request.given["force"], read=read) as temporary:
         yield temporary
-    copy_companions(meta.get(COMPANIONS_KEY, {}), request.place, report)
+    companions = meta.get(COMPANIONS_KEY, {})
+    if report.companions is None:
+        copy_companions(companions, request.place, report)
+    else:
+        report.companions.update(companions)
 
 
 def _read(request: _Request, report: Report) -> tuple[_Request, ir.Model, ir.Model | None]:

@@ -8,17 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from convert import plugin
 from convert.errors import ConvertError, ParityError, UsageError
-from convert.files.companions import keep_present
-from convert.files.output import atomic_replacement, discard_unfinished
+from convert.files.companions import copy_companions, dtype_suffix
+from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
 from convert.outcome.part_reports import sum_up
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, GenerationVerdict
-from convert.plugin import Format, formats
+from convert.plugin import Format
 from convert.request.destination import exists_error, stem_of
 from convert.request.options import Options
 from convert.request.source import Source
+from convert.request.storage import DTYPE, QUANTIZE
 
 
 def convert_parts(
@@ -37,36 +39,46 @@ def convert_parts(
     - `convert`: converts to a place with `given` options, of which `chosen` are those of the source
 
     The parts are written beside their places, and moved there when the last one is complete: after an error in any of
-    them, the old files stay. If each part was verified, they first generate together. Raises as `convert` does,
-    `UsageError` for an output that is a single file, and `ParityError` for different tokens.
+    them, the old files stay. Further files of the format are made of them (`plugin.joined_parts`). If each part was
+    verified, they first generate together. Raises as `convert` does, `UsageError` for an output that is a single file,
+    and `ParityError` for different tokens.
     """
     folder = Path(f"{stem_of(source)}-{form.name}" if output is None else output)
     if folder.name.lower().endswith(form.suffix):
         files = ", ".join(f"{stem}{form.suffix}" for stem in parts)
         raise UsageError(f"this is written as {len(parts)} files: {files}", hint=f"give -o {folder.stem}, a folder")
     report.source, report.kind, report.target, report.format = source.label, source.kind, str(folder), form.name
-    found = {stem: Report("convert") for stem in parts}
+    found = {stem: Report("convert", companions={}) for stem in parts}
     options = {stem: {**given, **chosen, **_dump_of(stem, given)} for stem, chosen in parts.items()}
-    names = {stem: f"{stem}{form.suffix}" for stem in parts}
+    joined = plugin.joined_parts(form, parts)
+    ending = dtype_suffix(folder, QUANTIZE.of(chosen) or DTYPE.of(chosen)) + form.suffix
+    names = {stem: f"{stem}{ending}" for stem in (*parts, *joined)}
     if given["dry_run"]:
-        for stem, name in names.items():
-            convert(folder / name, **options[stem], report=found[stem])
+        for stem in parts:
+            convert(folder / names[stem], **options[stem], report=found[stem])
         sum_up(report, found)
         return report
     read = _files_of(source)
     kept = _checked(folder, names, form, source, read, given)
-    for stem in kept:
+    for stem in set(kept) & set(parts):
         found[stem].unverified = "the output exists already and was left as it is"
     wanted = {stem: name for stem, name in names.items() if stem not in kept}
     with _beside(folder, list(wanted.values()), given["force"], read) as new:
-        for stem, name in wanted.items():
+        for stem in [stem for stem in parts if stem in wanted]:
             with _names_of_places(new, folder):
-                convert(new / name, **{**options[stem], "force": False, "skip_existing": False}, report=found[stem])
-        keep_present(new, folder, wanted, report)
+                place = new / names[stem]
+                convert(place, **{**options[stem], "force": False, "skip_existing": False}, report=found[stem])
+        for stem in [stem for stem in joined if stem in wanted]:
+            with report.stage("write"):
+                made_of = [(new if part in wanted else folder) / names[part] for part in joined[stem]]
+                plugin.join_parts(form, made_of, new / names[stem], report)
+            report.output_bytes += size_of(new / names[stem])
         generation = None
         if not kept and all(part.verdict is not None for part in found.values()):
             written = {stem: new / name for stem, name in names.items()}
             generation = _hold_generation(written, form, source, found, chosen, given, report)
+    companions = {name: file for part in found.values() for name, file in (part.companions or {}).items()}
+    copy_companions(companions, folder / next(iter(names.values())), report)
     sum_up(report, found)
     if report.verdict is not None:
         report.verdict = replace(report.verdict, generation=generation)
@@ -89,7 +101,7 @@ def _hold_generation(
     from convert.parity.generation.encoders import STEMS, verify_encoder_generation
     from convert.parity.method import VerifyMethod
 
-    if set(files) != set(STEMS):
+    if not set(files).issuperset(STEMS):
         return None
     with report.stage("verify"):
         method = given["method"] or VerifyMethod()
@@ -132,7 +144,7 @@ def _checked(
             kept.append(stem)
             continue
         check_apart(place, read)
-        check_replaceable(place, list(formats().values()))
+        check_replaceable(place, list(plugin.formats().values()))
     return kept
 
 

@@ -211,6 +211,9 @@ class Backend(Protocol):
     Its optional `DIFFERENCES` maps each format to a sequence of `convert.runtimes.differences.Difference`: how the
     format's runtime treats special values. A frontend's `DIFFERENCES` is one sequence, about the runtime of its
     sources.
+
+    Its optional `JOINED` maps each format to files that runtimes expect besides the parts of a model: their stems, each
+    with the stems of the parts that it is made of. `join(files, path, report)` writes such a file from these parts.
     """
 
     FORMATS: Mapping[str, Format]
@@ -416,6 +419,18 @@ def parts_of(source: Source, options: Options, single: bool = False) -> dict[str
     """
     tell = getattr(frontend_for(source), "parts", None)
     return {} if tell is None else dict(tell(source, options, single))
+
+
+def joined_parts(form: Format, stems: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the files that a format has besides the parts `stems`, by stem: those parts that each is made of."""
+    there = set(stems)
+    declared = getattr(backend_for(form.name), "JOINED", {}).get(form.name, {})
+    return {stem: tuple(parts) for stem, parts in declared.items() if there.issuperset(parts)}
+
+
+def join_parts(form: Format, files: Sequence[Path], path: Path, report: Report) -> None:
+    """Write one of the `joined_parts` to `path`. files: its parts, in the declared order."""
+    backend_for(form.name).join(files, path, report)  # type: ignore[attr-defined]
 
 
 def fixed_value_support(source: Source) -> bool | str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convert.files.companions import MERGED
 from convert.plugin import Format, Operator
 from convert.request.naming import TargetNames
 from convert.request.storage import CALIBRATE, DTYPE, QUANTIZE
@@ -33,6 +34,7 @@ FORMATS = {
         names=TargetNames(),
     )
 }
+JOINED = {"onnx": {MERGED: ("decoder_model", "decoder_with_past_model")}}
 OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE, RUNTIME)
 
 
@@ -84,6 +86,14 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
         if not dtype:
             note_lacking_kernels(model, report)
         write_model(model, path, report)
+
+
+def join(files: Sequence[Path], path: Path, report: Report) -> None:
+    """Write a decoder for the first token and one with a cache, which are `files`, to `path` as one."""
+    from .merged_decoders import merge_decoders
+
+    first, further = files
+    merge_decoders(first, further, path, report)
 
 
 def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from convert import limits
@@ -12,10 +12,13 @@ from convert.errors import ConvertError, ResourceLimit
 from convert.files.output import atomic_replacement
 from convert.outcome.report import Report
 
-_PARTS = ("model", "encoder_model", "decoder_model", "decoder_with_past_model")
-_DTYPES = ("", "_fp16", "_int8", "_uint8", "_quantized", "_q4", "_q4f16", "_bnb4")
+MERGED = "decoder_model_merged"
+"""The stem that optimum and transformers.js give to a decoder for the first token and all others."""
+_PARTS = ("model", "encoder_model", "decoder_model", "decoder_with_past_model", MERGED)
+DTYPES = ("", "_fp16", "_int8", "_uint8", "_quantized", "_q4", "_q4f16", "_bnb4")
 """What transformers.js appends to the name of a model in another dtype, and chooses by its option `dtype`."""
-_NAMES = tuple(part + dtype for part in _PARTS for dtype in _DTYPES)
+_NAMES = tuple(part + dtype for part in _PARTS for dtype in DTYPES)
+_SUFFIXES = {"float16": "_fp16", "int8": "_int8", "int4": "_q4"}
 _HUB_FOLDER = "onnx"
 """Folder for ONNX files in a model of the Hugging Face hub; the configuration and the tokenizer are in its parent."""
 
@@ -81,24 +84,9 @@ def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Repo
         )
 
 
-def keep_present(new: Path, folder: Path, stems: Iterable[str], report: Report) -> None:
-    """Remove files from `new` that `folder` has already, unless they belong to an artefact with one of the `stems`.
-
-    A note lists those that differ.
-    """
-    own, kept = tuple(f"{stem}." for stem in stems), []
-    for file in sorted(new.iterdir()):
-        target = folder / file.name
-        if file.name.startswith(own) or not os.path.lexists(target):
-            continue
-        if not (target.is_file() and _content(target.resolve(), limits.COMPANION_BYTES) == file.read_bytes()):
-            kept.append(file.name)
-        file.unlink()
-    if kept:
-        report.note(
-            f"not copied, because the folder has other files of these names: {', '.join(kept)}",
-            code="companions-missing",
-        )
+def dtype_suffix(folder: Path, dtype: str) -> str:
+    """Return what transformers.js appends to the names of models in `dtype`, for a `folder` where it looks for them."""
+    return _SUFFIXES.get(dtype, "") if folder.name == _HUB_FOLDER else ""
 
 
 def _content(file: Path | bytes, most: int) -> bytes | None:

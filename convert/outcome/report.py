@@ -91,6 +91,7 @@ class Report:
     - `operators`: how many of each there are; `weights`: the tensors of a file that holds nothing else; `nodes`: those
       that `inspect(nodes=…)` found; `graph`: the shared graph that `inspect` read, which is not in the JSON.
     - `side_files`: files that are written beside the output, each with the option that names it; not in the JSON.
+    - `companions`: files for beside the output, if the caller copies them together with those of other parts.
     - `seconds`: wall time by stage; `reproduce`: the command that does the same again.
 
     >>> import convert
@@ -127,6 +128,7 @@ class Report:
     progress: Callable[[str], None] | None = field(default=None, repr=False)
     side_files: list[tuple[str, Path]] = field(default_factory=list, repr=False)
     graph: ir.Model | None = field(default=None, repr=False)
+    companions: dict[str, Path | bytes] | None = field(default=None, repr=False)
 
     def contract(self, tensor: Tensor) -> str:
         """Return an input or output as text, with the bounds of its dims: `x: float32[batch≥4,3]`."""
@@ -172,7 +174,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts and lists for JSON, with the version of its schema."""
-        hidden = ("progress", "side_files", "graph", "verdict", "steps")
+        hidden = ("progress", "side_files", "graph", "verdict", "steps", "companions")
         shown = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in hidden}
         for key in ("inputs", "outputs", "weights", "nodes"):
             shown[key] = [asdict(t) for t in shown[key]]

@@ -9,6 +9,7 @@ from typing import Any
 
 from convert import plugin
 from convert.errors import BadInput, UsageError
+from convert.files.companions import DTYPES, MERGED
 from convert.outcome.part_reports import sum_up
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, Finding
@@ -39,15 +40,21 @@ class Parts:
 
 
 def parts_in(path: Any) -> Parts | None:
-    """Return the parts in a folder, or None. Raises `UsageError` if it has parts of several formats."""
+    """Return the parts in a folder, or None. Raises `UsageError` if it has parts of several formats.
+
+    Of parts in several dtypes, those without a suffix are returned.
+    """
     if not isinstance(path, (str, Path)) or not Path(path).is_dir():
         return None
     folder = Path(path)
     found = []
     for form in plugin.formats().values():
-        places = {stem: folder / f"{stem}{form.suffix}" for stem in STEMS}
-        files = {stem: place for stem, place in places.items() if place.is_dir() == form.folder and place.exists()}
-        found += [Parts(folder, form, files)] if files else []
+        for suffix in DTYPES:
+            places = {stem: folder / f"{stem}{suffix}{form.suffix}" for stem in (*STEMS, MERGED)}
+            files = {stem: place for stem, place in places.items() if place.is_dir() == form.folder and place.exists()}
+            if files:
+                found.append(Parts(folder, form, files))
+                break
     if len(found) > 1:
         names = ", ".join(f"{parts.form.name} ({', '.join(p.name for p in parts.files.values())})" for parts in found)
         raise UsageError(f"{folder} holds parts of several formats: {names}", hint="put each format in its own folder")
@@ -99,11 +106,13 @@ def verify_parts(
         verify(lefts[stem], target.files[stem], method=method, report=found[stem], **{**given, **choice})
         for stage, seconds in found[stem].seconds.items():
             report.seconds[stage] = round(report.seconds.get(stage, 0.0) + seconds, 4)
-    if left_out := sorted(_models(target) - {target.files[stem].name for stem in options}):
+    generates = set(options) == set(STEMS)
+    compared = {file.name for stem, file in target.files.items() if stem in options or generates}
+    if left_out := sorted(_models(target) - compared):
         report.note(f"not compared: {', '.join(left_out)}", code="not-compared")
     sum_up(report, found)
     verdict = report.verdict
-    if verdict is not None and verdict.status != FAIL and set(options) == set(STEMS):
+    if verdict is not None and verdict.status != FAIL and generates:
         with report.stage("verify"):
             beside = source.files if isinstance(source, Parts) else None
             opened = Source(source.kind, source.files[STEMS[2]]) if isinstance(source, Parts) else source

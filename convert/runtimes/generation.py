@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,10 @@ PAST, PRESENT = "past_key_values.", "present."
 """The prefixes of the inputs and outputs of a cache of keys and values."""
 STATES = "past_conv."
 """The prefix of inputs for the states of convolutions; outputs have `present` in place of `past`."""
+
+
+CACHE_BRANCH = "use_cache_branch"
+"""Input of a decoder for the first token and all others: whether there is a cache, as a truth value of shape [1]."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,16 @@ class GenerationPart:
 
 @dataclass(frozen=True)
 class EncoderGeneration:
-    """The parts for generation: an encoder, a decoder for the first token, and one with a cache for later tokens."""
+    """The parts for generation: an encoder, a decoder for the first token, and one with a cache for later tokens.
+
+    cache: inputs of the decoder for the first token that take an empty cache, with their dims after the batch.
+    """
 
     tokens: int
     encoder: GenerationPart
     first: GenerationPart
     further: GenerationPart
+    cache: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return it as text, as `Generation.to_json` does."""
@@ -77,7 +85,7 @@ def generation_from_json(text: str) -> Generation | EncoderGeneration:
     found = json.loads(text)
     if "encoder" in found:
         parts = {name: GenerationPart(**found[name]) for name in ("encoder", "first", "further")}
-        return EncoderGeneration(found["tokens"], **parts)
+        return EncoderGeneration(found["tokens"], **parts, cache=found["cache"])
     cache = (CachePart(part["before"], part["after"], tuple(part["shape"])) for part in found["cache"])
     return Generation(**{**found, "cache": tuple(cache)})
 
@@ -162,6 +170,8 @@ def _greedy_with_encoder(
     values = {"encoder_hidden_states": next(iter(states.values())), "input_ids": prompt["first"]}
     if "attention_mask" in prompt:
         values["encoder_attention_mask"] = prompt["attention_mask"]
+    values |= {n: np.zeros((len(prompt["first"]), *dims), np.float32) for n, dims in how.cache.items()}
+    values[CACHE_BRANCH] = np.array([False])
     step, further = opened(how.first), opened(how.further)
     tokens, scores = [], []
     for _ in range(how.tokens):
@@ -171,5 +181,6 @@ def _greedy_with_encoder(
         values |= {n.replace(PRESENT, PAST, 1): a for n, a in found.items() if n.startswith(PRESENT)}
         tokens.append(values["input_ids"])
         scores.append(last)
+        values[CACHE_BRANCH] = np.array([True])
         step = further
     return {"tokens": np.concatenate(tokens, 1), "scores": np.stack(scores, 1)}

@@ -4,7 +4,8 @@
 
 Each model generates 32 tokens, for one row and for three, two of which are padded on the left. onnxruntime runs it in
 steps of one token. With PYTHON, the interpreter of an environment with optimum-onnx, its ORTModelForCausalLM runs it as
-well. Encoders with a decoder are converted as three files, and run by ORTModelForSeq2SeqLM or ForSpeechSeq2Seq.
+well. Encoders with a decoder are converted as several files. onnxruntime runs both decoders by themselves and merged;
+ORTModelForSeq2SeqLM or ForSpeechSeq2Seq takes the merged one.
 """
 
 from __future__ import annotations
@@ -158,8 +159,10 @@ def pair_outcome(name: str, folder: Path, optimum: str) -> str:
             want = last(model.generate(**{n: torch.from_numpy(a) for n, a in given.items()}, **how).tolist())
         first = np.full((len(words), 1), configuration["decoder_start_token_id"])
         end = model.generation_config.eos_token_id
-        if (got := last(greedy_with_encoder(folder / "out", given, first, TOKENS, [end]).tolist())) != want:
-            wrong.append(f"onnxruntime, {len(words)} rows: {got}, not {want}")
+        for merged in (False, True):
+            got = last(greedy_with_encoder(folder / "out", given, first, TOKENS, [end], merged).tolist())
+            if got != want:
+                wrong.append(f"onnxruntime, {len(words)} rows, {merged=}: {got}, not {want}")
         if optimum:
             texts = [json.dumps({n: a.tolist() for n, a in given.items()}), json.dumps(how)]
             command = [optimum, "-c", _OPTIMUM_PAIRS, str(folder / "out"), *texts]

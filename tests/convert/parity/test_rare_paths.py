@@ -14,7 +14,7 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.outcome.report import Report, Tensor
-from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Element, OutputVerdict, Verdict
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Element, GenerationVerdict, OutputVerdict, Verdict
 from convert.parity.compare.outputs import _count_wrong, float64_error
 from convert.parity.compare.randomness import describe_repeats, judge_random, random_outputs
 from convert.parity.evidence import RunOutputs, runs_on
@@ -253,7 +253,12 @@ def test_the_source_may_be_parts_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
     noises: list[tuple[float, float]] = []
     monkeypatch.setattr(plugin, "runner_for", lambda kind: SimpleNamespace(generate=None))
     monkeypatch.setattr(encoder_generation, "generate_with", generate_with)
-    monkeypatch.setattr(encoder_generation, "compare_generation", lambda a, b, *noise: noises.append(noise))
+
+    def compare(wanted: Any, got: Any, *noise: float) -> GenerationVerdict:
+        noises.append(noise)
+        return GenerationVerdict("PASS", 32, 2, 32)
+
+    monkeypatch.setattr(encoder_generation, "compare_generation", compare)
 
     def verified(*names: str) -> Any:
         parts = {stem: Report("convert") for stem in STEMS}

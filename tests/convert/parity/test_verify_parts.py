@@ -13,6 +13,7 @@ import pytest
 
 from convert import plugin
 from convert.errors import BadInput, ConvertError, UsageError
+from convert.files.companions import MERGED
 from convert.outcome.report import Report, Tensor
 from convert.outcome.verdict import FAIL, PASS, GenerationVerdict, OutputVerdict, Verdict
 from convert.parity import parts as verify_parts
@@ -97,8 +98,8 @@ def verified(
 
 
 def test_each_file_is_compared_and_then_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = parts_of(tmp_path / "out")
-    (tmp_path / "out" / "decoder_model_merged.onnx").write_bytes(b"model")
+    target = parts_of(tmp_path / "out", (*STEMS, MERGED))
+    (tmp_path / "out" / "another.onnx").write_bytes(b"model")
     same = GenerationVerdict(PASS, 32, 2, 32)
     report, calls = verified(monkeypatch, SOURCE, target, generated=same)
     assert calls == [
@@ -111,7 +112,7 @@ def test_each_file_is_compared_and_then_all_of_them(tmp_path: Path, monkeypatch:
     assert [row.name for row in report.verdict.outputs] == [f"{stem}: logits" for stem in STEMS]
     assert report.inputs[0].name == "encoder_model: ids"
     assert report.seconds["verify"] >= 3
-    assert report.notes == ["not compared: decoder_model_merged.onnx"]
+    assert report.notes == ["not compared: another.onnx"]
 
 
 def test_other_tokens_are_a_failure_and_a_broken_part_generates_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from onnx import numpy_helper
 import convert
 from convert import plugin
 from convert.errors import ParityError, ResourceLimit, UsageError
+from convert.files.companions import MERGED
 from convert.files.exchange import rename_over
 from convert.outcome.report import Tensor
 from convert.outcome.verdict import GenerationVerdict, OutputVerdict, Verdict
@@ -70,13 +72,13 @@ def captured_once(captures: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path) -> None:
+def test_the_files_generate_what_the_source_generates(t5: Any, tmp_path: Path) -> None:
     model, folder = t5
     out = tmp_path / "out"
     report = convert.convert(folder, "onnx", out, task=WITH_PAST, verify=False)
     assert {f.name for f in out.iterdir()} == {
-        "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx", "config.json",
-        "generation_config.json",
+        "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx", "decoder_model_merged.onnx",
+        "config.json", "generation_config.json",
     }  # fmt: skip
     assert "decoder_model: logits: float32[batch_size,decoder_sequence_length,50]" in map(str, report.outputs)
     step = onnx.load(out / "decoder_with_past_model.onnx").graph
@@ -89,8 +91,10 @@ def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path)
         want = model.generate(
             **{n: torch.from_numpy(a) for n, a in given.items()}, max_new_tokens=8, min_new_tokens=8, do_sample=False
         )
-    got = greedy_with_encoder(out, given, np.zeros((2, 1), np.int64), 8, [model.generation_config.eos_token_id])
-    np.testing.assert_array_equal(got, want.numpy())
+    end = [model.generation_config.eos_token_id]
+    for merged in (False, True):
+        got = greedy_with_encoder(out, given, np.zeros((2, 1), np.int64), 8, end, merged)
+        np.testing.assert_array_equal(got, want.numpy())
     # The verdict's own generation agrees, and reports that a decoder with other weights generates something else.
     parts = {stem: convert.Report("convert") for stem in STEMS}
     for stem, part in parts.items():
@@ -98,16 +102,22 @@ def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path)
         part.inputs, part.outputs = ([tensor_of(v) for v in ends] for ends in (file.input, file.output))
         part.verdict = Verdict("PASS", outputs=[OutputVerdict("logits", floor=1e-7)])
     assert generated_by_files(folder, out, parts).status == "PASS"
-    wrong = onnx.load(out / "decoder_with_past_model.onnx")
-    weight = next(t for t in wrong.graph.initializer if t.name.endswith("final_layer_norm.weight"))
-    weight.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weight), weight.name))
-    onnx.save(wrong, out / "decoder_with_past_model.onnx")
-    found = generated_by_files(folder, out, parts)
-    assert (found.status, found.same) == ("FAIL", 1)
+    for stem in ("decoder_model_merged", "decoder_with_past_model"):
+        whole = (out / f"{stem}.onnx").read_bytes()
+        wrong = onnx.load(out / f"{stem}.onnx")
+        attributes = [attribute for node in wrong.graph.node for attribute in node.attribute]
+        branch = next((a.g for a in attributes if a.name == "then_branch"), wrong.graph)
+        weight = next(t for t in branch.initializer if t.name.endswith("final_layer_norm.weight"))
+        weight.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weight), weight.name))
+        onnx.save(wrong, out / f"{stem}.onnx")
+        found = generated_by_files(folder, out, parts)
+        assert (found.status, found.same) == ("FAIL", 1)
+        assert found.reason.startswith("decoder_model_merged: token 2 of 32") == (stem == "decoder_model_merged")
+        (out / f"{stem}.onnx").write_bytes(whole)
 
 
 def generated_by_files(folder: Path, out: Path, parts: Any) -> GenerationVerdict:
-    files = {stem: out / f"{stem}.onnx" for stem in STEMS}
+    files = {stem: out / f"{stem}.onnx" for stem in (*STEMS, MERGED)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("convert.parity.generation.decoders.execute", run_here)
         found = verify_encoder_generation(Source("hf-folder", folder), files, "onnx", parts, Options(), VerifyMethod())
@@ -139,10 +149,11 @@ def test_what_the_files_generate_together_is_in_the_verdict(
         report.verdict = Verdict("PASS", outputs=[OutputVerdict("logits")])
 
     def verify_generation(source: Any, files: dict[str, Path], *rest: Any) -> GenerationVerdict:
-        assert [file.read_bytes() for file in files.values()] == [f"{stem}.onnx".encode() for stem in STEMS]
+        assert [file.read_bytes() for file in files.values()] == [f"{stem}.onnx".encode() for stem in (*STEMS, MERGED)]
         return found
 
     monkeypatch.setattr("convert.backends.onnx.write", write_parts())
+    monkeypatch.setattr("convert.backends.onnx.join", join_parts)
     monkeypatch.setattr("convert.api._judge", judge_part)
     monkeypatch.setattr("convert.parity.generation.encoders.verify_encoder_generation", verify_generation)
     if status == "FAIL":
@@ -188,6 +199,11 @@ def write_parts(fails_at: int = 0) -> Any:
     return write
 
 
+def join_parts(files: Sequence[Path], path: Path, report: convert.Report) -> None:
+    assert [file.read_bytes() for file in files] == [f"{stem}.onnx".encode() for stem in STEMS[1:]]
+    path.write_bytes(path.name.encode())
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("captured_once")
 @pytest.mark.parametrize("there", [["encoder_model"], ["decoder_with_past_model"]])
@@ -209,6 +225,7 @@ def test_parts_replace_those_that_are_there_all_or_none(
             convert.convert(t5[1], "onnx", tmp_path, force=True, **given)
         assert contents(tmp_path) == before
     monkeypatch.setattr("convert.backends.onnx.write", write_parts())
+    monkeypatch.setattr("convert.backends.onnx.join", join_parts)
     with monkeypatch.context() as patched:
         patched.setattr("convert.files.output.rename_over", fail_at(3))
         with pytest.raises(ResourceLimit):
@@ -218,6 +235,7 @@ def test_parts_replace_those_that_are_there_all_or_none(
     assert contents(tmp_path) == {
         **{f"{stem}.onnx": f"{stem}.onnx".encode() for stem in STEMS},
         **{f"{stem}.onnx.data": b"new weights" for stem in STEMS},
+        "decoder_model_merged.onnx": b"decoder_model_merged.onnx",
         "config.json": b"{}",
         "generation_config.json": (t5[1] / "generation_config.json").read_bytes(),
     }
