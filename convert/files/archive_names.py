@@ -28,9 +28,18 @@ _PYTORCH = (
     rf"(extra|extra_files|xl_model_weights)/{_PATH}",
     r"serialized_(exported_program\.json|state_dict\.(pt|json)|constants\.(pt|json)|example_inputs\.pt)",
 )
-"""Names that `torch.save`, `torch.jit.save` and `torch.export.save` write since 1.4; `model.json` and code in
-folders are older.
-"""
+"""Names that `torch.save`, `torch.jit.save` and `torch.export.save` write since 1.4."""
+
+_OLD_TORCHSCRIPT = (
+    r"model\.json",
+    r"version",
+    r"attributes\.pkl",
+    r"tensors/\d+",
+    r"(code|libs|debug)/([\w$<>-]+/)*[\w$<>-]+\.(py|pkl)",
+    r"libs\.py",
+    rf"extra/{_PATH}",
+)
+"""Names that `torch.jit.save` of PyTorch 1.0 to 1.3 writes."""
 
 _KERAS = (
     r"(metadata|config)\.json",
@@ -39,20 +48,22 @@ _KERAS = (
     r"(assets|model\.weights)/",
 )
 
-FORMS = {"pytorch": re.compile("|".join(f"(?:{p})" for p in _PYTORCH), re.ASCII),
-         "keras": re.compile("|".join(f"(?:{p})" for p in _KERAS), re.ASCII)}  # fmt: skip
+FORMS = {
+    writer: re.compile("|".join(f"(?:{p})" for p in names), re.ASCII)
+    for writer, names in {"pytorch": _PYTORCH, "old torchscript": _OLD_TORCHSCRIPT, "keras": _KERAS}.items()
+}
 
 
 def check_names(archive: zipfile.ZipFile, names: Iterable[str], writer: str) -> None:
-    """Raise `UnsafeInput` for an entry whose name `writer` ("pytorch" or "keras") never writes.
+    """Raise `UnsafeInput` for an entry whose name `writer`, a key of `FORMS`, never writes.
 
     `names` are the names of the entries without the common top folder.
     """
-    if writer == "pytorch":
+    if writer != "keras":
         check_root(archive)
     for name in sorted(names):
         if not FORMS[writer].fullmatch(name):
-            framework = {"pytorch": "PyTorch", "keras": "Keras"}[writer]
+            framework = "Keras" if writer == "keras" else "PyTorch"
             raise UnsafeInput(f"{archive.filename} has an entry {name!r}, which {framework} does not write", hint=HINT)
 
 

@@ -216,6 +216,9 @@ def _archive_kind(path: Path) -> str:
                     hint="load it with torch.package and save it with torch.export.save",
                 )
             return _content_kind(path, read_member(archive, root + "data.pkl", limits.PICKLE_BYTES))
+        if "model.json" in names and any(name.startswith("code/") for name in names):
+            check_names(archive, names, "old torchscript")
+            return "torchscript"
     raise _not_a_model_error(path, names)
 
 

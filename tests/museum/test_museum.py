@@ -28,7 +28,6 @@ REFUSED = {
     # These releases lose the shape of the input.
     "keras-2.2.4-bare_input.h5": "Model expected 0 layers",
     "keras-2.3.1-bare_input.h5": "Model expected 0 layers",
-    "pytorch-1.0.1-traced_": "TorchScript of PyTorch 1.3 or before",  # PyTorch 2.13 does not load them either
     "pytorch-1.0.1-onnxNone_embedded.onnx": "ATen",
     "caffe2-1.8.1-translated_indexing.caffe2": "ATen",
     "2.0.4-keras-upsampling.h5": "which upsample in different ways",  # nothing in it tells the release

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import pickle
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
 from convert.files.legacy_storages import check_legacy_storages
 from convert.files.pickle_opcodes import Pickle, read_pickle, refuse_unfolding
+from convert.files.scratch import place_of_temporary_files
 from convert.files.storages import check_storages
 from convert.outcome.extras import install_command
 from convert.outcome.report import Report
@@ -40,6 +42,7 @@ from .hugging_face_safety import check_folder, pickled_weights
 from .hugging_face_sentences import pickled_module_weights
 from .hugging_face_tasks import ADAPTER, TASK, has_sentence_modules
 from .legacy import is_legacy, load_legacy
+from .old_torchscript import is_old, rewritten
 from .pickled_modules import DAMAGED, chosen_module, code_hint, missing_class_hint, unpickler
 from .pt2_archive import read_exported
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
@@ -270,6 +273,15 @@ def _load_safetensors(path: Path) -> Mapping[str, torch.Tensor]:
 
 
 def _load_torchscript(path: Path, trust: bool) -> Any:
+    if not is_old(path):
+        return _load_current_torchscript(path, trust)
+    with tempfile.TemporaryDirectory(dir=place_of_temporary_files()) as folder:
+        archive = rewritten(path, Path(folder))
+        check_storages(archive)
+        return _load_current_torchscript(archive, trust)
+
+
+def _load_current_torchscript(path: Path, trust: bool) -> Any:
     if not trust:
         refuse_unsafe(path)
     refuse_damaged_debug_info(path)

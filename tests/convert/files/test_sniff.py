@@ -270,7 +270,6 @@ def test_hugging_face_folders(fixtures: Path, tmp_path: Path) -> None:
 def test_other_archives(tmp_path: Path) -> None:
     cases = {
         "pack.zip": ([("model.onnx", b"x"), ("readme.txt", b"x")], "zip archive that holds model.onnx"),
-        "old.zip": ([("m/model.json", b"{}"), ("m/code/m.py", b"")], "PyTorch 1.3"),
         "package.zip": ([("m/data.pkl", b"\x80\x02."), ("m/.data/extern_modules", b"")], "torch.package"),
         "weightless.zip": ([("config.json", b"{}"), ("metadata.json", b"{}")], "without weights"),
         "compiled.zip": ([("m/archive_format", b"pt2"), ("m/data/aotinductor/model/x.so", b"")], "AOTInductor"),
@@ -282,6 +281,10 @@ def test_other_archives(tmp_path: Path) -> None:
             sniff(hostile.write_zip(tmp_path / name, entries))
     older = [("version", b"4.0"), ("serialized_exported_program.json", b"{}"), ("serialized_state_dict.pt", b"")]
     assert sniff(hostile.write_zip(tmp_path / "older.pt2", older)) == "torch-export"
+    first = [("m/version", b"1"), ("m/model.json", b"{}"), ("m/code/m.py", b""), ("m/tensors/0", b"")]
+    assert sniff(hostile.write_zip(tmp_path / "first.pt", first)) == "torchscript"
+    with pytest.raises(UnsafeInput, match="which PyTorch does not write"):
+        sniff(hostile.write_zip(tmp_path / "odd.pt", [*first, ("m/data.bin", b"")]))
 
 
 def test_sniffing_imports_nothing_but_the_standard_library() -> None:
