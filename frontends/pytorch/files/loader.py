@@ -44,6 +44,7 @@ from .hugging_face_tasks import ADAPTER, TASK, has_sentence_modules
 from .legacy import is_legacy, load_legacy
 from .old_torchscript import is_old, rewritten
 from .pickled_modules import DAMAGED, chosen_module, code_hint, missing_class_hint, unpickler
+from .prepacked_torchscript import is_prepacked, unpacked
 from .pt2_archive import read_exported
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
 
@@ -273,10 +274,11 @@ def _load_safetensors(path: Path) -> Mapping[str, torch.Tensor]:
 
 
 def _load_torchscript(path: Path, trust: bool) -> Any:
-    if not is_old(path):
+    rewrite = rewritten if is_old(path) else unpacked if is_prepacked(path) else None
+    if rewrite is None:
         return _load_current_torchscript(path, trust)
     with tempfile.TemporaryDirectory(dir=place_of_temporary_files()) as folder:
-        archive = rewritten(path, Path(folder))
+        archive = rewrite(path, Path(folder))
         check_storages(archive)
         return _load_current_torchscript(archive, trust)
 
