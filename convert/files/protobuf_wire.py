@@ -21,7 +21,7 @@ SAMPLE = 64
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 _TEXT = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-_IDENTIFIER = re.compile(r"[A-Za-z_>][\w>./:-]*")
+_IDENTIFIER = re.compile(r"[A-Za-z_>][\w>.|/:-]*")
 
 
 class Field(NamedTuple):

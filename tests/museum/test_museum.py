@@ -20,7 +20,7 @@ FOLDERS = [
 QUICK = (
     "dense", "conv", "gru", "states", "attention", "functions", "cudnn_gru", "local_first", "graph_network",
     "lite_picture_uint8_whole", "whole_grouped", "traced_mlp", "mobile_plain", "database_mlp", "translated_gru",
-    "encoder_decoder",
+    "encoder_decoder", "sized_lstm", "optimized_transposed",
 )  # fmt: skip
 """The models that are read in the default suite."""
 
@@ -36,6 +36,7 @@ REFUSED = {
     "pytorch-1.8.1-whole_quantized_fx.pt": "UnsafeInput",
     "pytorch-1.4.0-scripted_quantized_static.pt": "GenericList",
     "pytorch-1.4.0-traced_quantized_static.pt": "GenericList",
+    "pytorch-2.1.2-exported_mlp.pt2": "schema 1",
 }
 """Files that are refused, by a part of their id, and a part of the reason."""
 

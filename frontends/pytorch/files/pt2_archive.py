@@ -17,6 +17,7 @@ import ast
 import logging
 import os
 import re
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,11 +32,13 @@ from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
 from convert.files.archives import open_archive, read_member
 from convert.files.counted_json import parse_json
+from convert.files.scratch import place_of_temporary_files
 from convert.processes.sandbox import in_confined_thread
 
 from . import exported_names
 from .custom_operators import declare_operators
 from .expressions import TooLarge, check_cost
+from .old_exported import old_schema, rewritten
 from .unregistered_classes import stand_in_classes
 
 _TARGET = re.compile(
@@ -81,6 +84,13 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
     """Return the program in a `.pt2` file. Raises `BadInput` if it is broken, `UnsafeInput` if reading it could run
     code.
     """
+    if (schema := old_schema(path)) is None:
+        return _read_current(path, trust)
+    with tempfile.TemporaryDirectory(dir=place_of_temporary_files()) as folder:
+        return _read_current(rewritten(path, schema, Path(folder)), trust)
+
+
+def _read_current(path: Path, trust: bool) -> ExportedProgram:
     named = _operators(path, trust)
     unknown = declare_operators(named)
     if unknown:

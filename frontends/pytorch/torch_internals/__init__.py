@@ -414,3 +414,9 @@ def export_below_autograd(module: nn.Module, *args: Any, **options: Any) -> Expo
     """Call the function behind `torch.export.export`, which has an option to record below autograd."""
     program: ExportedProgram = importlib.import_module("torch.export._trace")._export(module, *args, **options)
     return program
+
+
+def export_schema() -> tuple[int, int]:
+    """Return the schema in which this PyTorch writes exported programs; it loads those with the same first number."""
+    major, minor = importlib.import_module("torch._export.serde.schema").SCHEMA_VERSION
+    return int(major), int(minor)

@@ -267,6 +267,14 @@ def test_hugging_face_folders(fixtures: Path, tmp_path: Path) -> None:
         sniff(folder)
 
 
+def test_names_of_functions_in_onnx(tmp_path: Path) -> None:
+    """PyTorch 2.4 calls functions `aten_add|folded_0`."""
+    node = onnx.helper.make_node("aten_add|folded_0", ["x"], ["y"], domain="pkg.onnxscript.torch_lib")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], []))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    assert sniff(tmp_path / "m.onnx") == "onnx"
+
+
 def test_other_archives(tmp_path: Path) -> None:
     cases = {
         "pack.zip": ([("model.onnx", b"x"), ("readme.txt", b"x")], "zip archive that holds model.onnx"),
