@@ -101,12 +101,14 @@ def timm(archive, only):
     """Add checkpoints of timm's own training script."""
     import timm as library
 
-    for name in ("lcnet_050", "mobilenetv3_small_050", "mnasnet_small", "tinynet_e", "ghostnet_050"):
+    names = ("lcnet_050", "mobilenetv3_small_050", "mnasnet_small", "tinynet_e", "ghostnet_050", "semnasnet_050")
+    for name in (*names, "efficientnet_lite0", "mobilenetv3_small_100", "regnetx_002", "levit_128s", "pit_ti_224"):
 
         def write(name=name):
             torch.manual_seed(0)
             arguments = {"model_name": name, "num_classes": 3}
-            module, x = library.create_model(**arguments).eval(), random_picture(2, 3, 64, 64)
+            size = 224 if name in ("levit_128s", "pit_ti_224") else 64
+            module, x = library.create_model(**arguments).eval(), random_picture(1, 3, size, size)
             options = {"model": "timm:create_model", "model_args": arguments}
             state = module.state_dict()
             add(archive, name, ".pth", lambda path: torch.save(state, path), module, x, **options)
@@ -133,7 +135,7 @@ def lightning(archive, only):
         import pytorch_lightning as library
     import timm as networks
 
-    arguments = {"model_name": "lcnet_050", "num_classes": 3}
+    arguments = {"model_name": "mnasnet_small", "num_classes": 3}
 
     class Learner(library.LightningModule):
         def __init__(self, rate=0.1, names=("a", "b")):
@@ -152,7 +154,7 @@ def lightning(archive, only):
         learner = Learner()
         pictures, labels = random_picture(4, 3, 64, 64), torch.tensor([0, 1, 2, 0])
         data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pictures, labels), batch_size=2)
-        trainer = library.Trainer(max_epochs=1, logger=False, enable_progress_bar=False, accelerator="cpu")
+        trainer = library.Trainer(max_epochs=1, logger=False)
         trainer.fit(learner, data)
         options = {"model": "timm:create_model", "model_args": arguments}
         module = learner.model.eval()

@@ -63,6 +63,21 @@ class Embedded(nn.Module):
         return self.last(self.table(x)).sum(1)
 
 
+class Branches(nn.Module):
+    """A trunk whose pieces are added and concatenated, through functional modules once it is quantized."""
+
+    def __init__(self, functional):
+        super(Branches, self).__init__()  # noqa: UP008
+        self.first, self.normal, self.relu = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()
+        self.second, self.pool, self.last = nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Linear(8, 3)
+        self.add, self.cat = functional(), functional()
+
+    def forward(self, x):
+        x = self.relu(self.normal(self.first(x)))
+        x = self.cat.cat([self.add.add(self.second(x), x), x], 1)
+        return self.last(torch.flatten(self.pool(x), 1))
+
+
 class Attending(nn.Module):
     """Attention of a sequence to itself."""
 
@@ -129,45 +144,122 @@ def networks():
 
 
 def quantized():
-    """Return the quantized networks by name: what makes them, and an input."""
-    from torch import quantization
-
-    class Quantized(nn.Module):
-        def __init__(self):
-            super(Quantized, self).__init__()  # noqa: UP008
-            self.quantized, self.back = quantization.QuantStub(), quantization.DeQuantStub()
-            self.conv, self.relu = nn.Conv2d(3, 4, 3), nn.ReLU()
-
-        def forward(self, x):
-            return self.back(self.relu(self.conv(self.quantized(x))))
+    """Return the networks that quantization of modules makes, by name: what makes them, and an input."""
+    try:
+        from torch.ao import quantization
+    except ImportError:
+        from torch import quantization
 
     x = networks()["plain"][1]
 
-    def static():
-        module = Quantized().eval()
-        module.qconfig = quantization.get_default_qconfig("fbgemm")
-        module = quantization.fuse_modules(module, [["conv", "relu"]])
+    class Quantized(nn.Module):
+        def __init__(self, inside):
+            super(Quantized, self).__init__()  # noqa: UP008
+            self.quantized, self.back = quantization.QuantStub(), quantization.DeQuantStub()
+            self.inside = inside
+
+        def forward(self, x):
+            return self.back(self.inside(self.quantized(x)))
+
+    def static(inside, fused, backend="fbgemm"):
+        torch.backends.quantized.engine = backend
+        module = Quantized(inside).eval()
+        module.qconfig = quantization.get_default_qconfig(backend)
+        module.inside = quantization.fuse_modules(module.inside, fused)
         prepared = quantization.prepare(module)
         prepared(x)
         return quantization.convert(prepared)
 
+    def trained():
+        torch.backends.quantized.engine = "fbgemm"
+        module = Quantized(Branches(nn.quantized.FloatFunctional)).train()
+        module.qconfig = quantization.get_default_qat_qconfig("fbgemm")
+        module.inside = fuse_trained(module.inside, [["first", "normal", "relu"]])
+        prepared = quantization.prepare_qat(module)
+        for _ in range(3):
+            prepared(x).sum().backward()
+        return quantization.convert(prepared.eval())
+
+    fuse_trained = getattr(quantization, "fuse_modules_qat", quantization.fuse_modules)
+
     def fx():
-        from torch.quantization import quantize_fx
+        torch.backends.quantized.engine = "fbgemm"
+        return through_fx(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), x)
 
-        module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
-        configured = {"": quantization.get_default_qconfig("fbgemm")}
-        prepared = quantize_fx.prepare_fx(module, configured, *([(x,)] if RELEASE >= (1, 13) else []))
-        prepared(x)
-        return quantize_fx.convert_fx(prepared)
+    def fx_branches():
+        torch.backends.quantized.engine = "fbgemm"
+        return through_fx(BranchesOfFunctions().eval(), x)
 
-    def dynamic():
-        return quantization.quantize_dynamic(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), {nn.Linear})
+    def dynamic(module, kinds):
+        torch.backends.quantized.engine = "fbgemm"
+        return quantization.quantize_dynamic(module, kinds)
 
+    def plain():
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
+
+    table, mlp = networks(), networks()["mlp"][1]
     return {
-        "quantized_static": (static, x),
+        "quantized_static": (lambda: static(plain(), [["0", "1"]]), x),
+        "quantized_qnnpack": (lambda: static(plain(), [["0", "1"]], "qnnpack"), x),
+        "quantized_branches": (
+            lambda: static(Branches(nn.quantized.FloatFunctional), [["first", "normal", "relu"]]),
+            x,
+        ),
+        "quantized_trained": (trained, x),
         "quantized_fx": (fx, x),
-        "quantized_dynamic": (dynamic, networks()["mlp"][1]),
+        "quantized_fx_branches": (fx_branches, x),
+        "quantized_dynamic": (
+            lambda: dynamic(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), {nn.Linear}),
+            mlp,
+        ),
+        "quantized_lstm": (lambda: dynamic(Sequence(nn.LSTM), {nn.LSTM, nn.Linear}), table["lstm"][1]),
+        "quantized_gru": (lambda: dynamic(Sequence(nn.GRU), {nn.GRU, nn.Linear}), table["gru"][1]),
     }
+
+
+class BranchesOfFunctions(nn.Module):
+    """The trunk of `Branches` as a module that torch.fx traces."""
+
+    def __init__(self):
+        super(BranchesOfFunctions, self).__init__()  # noqa: UP008
+        self.first, self.normal, self.relu = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()
+        self.second, self.pool, self.last = nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.relu(self.normal(self.first(x)))
+        x = torch.cat([self.second(x) + x, x], 1)
+        return self.last(torch.flatten(self.pool(x), 1))
+
+
+def through_fx(module, x):
+    """Return a module that torch.fx has quantized."""
+    from torch.quantization import get_default_qconfig, quantize_fx
+
+    configured = {"": get_default_qconfig("fbgemm")}
+    if RELEASE >= (1, 13):
+        from torch.ao.quantization import get_default_qconfig_mapping
+
+        configured = get_default_qconfig_mapping("fbgemm")
+    prepared = quantize_fx.prepare_fx(module, configured, *([(x,)] if RELEASE >= (1, 13) else []))
+    prepared(x)
+    return quantize_fx.convert_fx(prepared)
+
+
+def through_export(module, x):
+    """Return a module that PT2E quantization has quantized."""
+    from torch.ao.quantization import quantize_pt2e
+    from torch.ao.quantization.quantizer import xnnpack_quantizer as rules
+
+    if RELEASE >= (2, 5):
+        captured = torch.export.export_for_training(module, (x,)).module()
+    else:
+        from torch._export import capture_pre_autograd_graph
+
+        captured = capture_pre_autograd_graph(module, (x,))
+    quantizer = rules.XNNPACKQuantizer().set_global(rules.get_symmetric_quantization_config())
+    prepared = quantize_pt2e.prepare_pt2e(captured, quantizer)
+    prepared(x)
+    return quantize_pt2e.convert_pt2e(prepared)
 
 
 def write(archive, name, make, x):
@@ -178,43 +270,85 @@ def write(archive, name, make, x):
         if kind.endswith(("running_mean", "running_var")):
             array.data.uniform_(0.5, 1.5)
     module.eval()
-    own = type(module).__module__ == "__main__"
     with torch.no_grad():
-        expected = module(x)
 
-        def add(stem, suffix, save):
+        def add(stem, suffix, save, run=module):
             def make_file():
                 path = archive.path(stem + suffix)
                 save(path)
                 archive.file(path)
-                archive.arrays(stem, [x.numpy()], [expected.numpy()])
+                computed = run(x)
+                computed = computed[0] if isinstance(computed, tuple) else computed  # of PT2E in PyTorch 2.1
+                archive.arrays(stem, [x.numpy()], [computed.numpy()])
 
             archive.attempt(stem + suffix, make_file)
 
-        if not own and "encoder" not in name:
+        of_library = type(module).__module__ != "__main__" and not any("Float" in str(p) for p in module.modules())
+        if of_library and "encoder" not in name:
             add("whole_" + name, ".pt", lambda path: torch.save(module, path))
-        if name != "scripted":
-            add("traced_" + name, ".pt", lambda path: torch.jit.trace(module, x).save(path))
-        if RELEASE >= (1, 2) or name == "scripted":
-            add("scripted_" + name, ".pt", lambda path: torch.jit.script(module).save(path))
-        if RELEASE >= (1, 7):
-            add(
-                "mobile_" + name,
-                ".ptl",
-                lambda path: torch.jit.script(module)._save_for_lite_interpreter(path),
-            )
-        if "quantized" in name:
-            return
-        for opset in opsets():
-            add(f"onnx{opset}_{name}", ".onnx", lambda path, opset=opset: export(module, x, path, opset))
-        if RELEASE >= (2, 1):
-            add("exported_" + name, ".pt2", lambda path: torch.export.save(torch.export.export(module, (x,)), path))
-        if RELEASE >= (2, 5):
-            add(
-                "dynamo_" + name,
-                ".onnx",
-                lambda path: torch.onnx.export(module, (x,), path, dynamo=True, external_data=False),
-            )
+            if RELEASE >= (1, 6) and name in ("plain", "quantized_dynamic"):
+                old = {"_use_new_zipfile_serialization": False}
+                add("legacy_" + name, ".pt", lambda path: torch.save(module, path, **old))
+        write_torchscript(add, name, module, x)
+        if RELEASE >= (1, 13) or "quantized" not in name:
+            for opset in opsets() if "quantized" not in name else opsets()[1:]:
+                add(f"onnx{opset}_{name}", ".onnx", lambda path, opset=opset: export(module, x, path, opset))
+        if "quantized" not in name:
+            write_programs(add, name, module, x)
+
+
+def write_torchscript(add, name, module, x):
+    """Add TorchScript, and archives for phones."""
+    if name != "scripted":
+        add("traced_" + name, ".pt", lambda path: torch.jit.trace(module, x).save(path))
+    if RELEASE >= (1, 2) or name == "scripted":
+        add("scripted_" + name, ".pt", lambda path: torch.jit.script(module).save(path))
+    if RELEASE >= (1, 7):
+        add("mobile_" + name, ".ptl", lambda path: torch.jit.script(module)._save_for_lite_interpreter(path))
+    if RELEASE >= (1, 8):
+        add("frozen_" + name, ".pt", lambda path: torch.jit.freeze(torch.jit.script(module)).save(path))
+    if RELEASE >= (1, 13):
+        from torch.utils.mobile_optimizer import optimize_for_mobile
+
+        def save_optimized(path):
+            optimize_for_mobile(torch.jit.script(module))._save_for_lite_interpreter(path)
+
+        add("optimized_" + name, ".ptl", save_optimized)
+        if name in ("plain", "lstm"):
+            save = torch.jit.save_jit_module_to_flatbuffer
+            add("flat_" + name, ".ptl", lambda path: save(torch.jit.script(module), path))
+
+
+def write_programs(add, name, module, x):
+    """Add exported programs, and ONNX that is exported from them."""
+    if RELEASE < (2, 1):
+        return
+    add("exported_" + name, ".pt2", lambda path: torch.export.save(torch.export.export(module, (x,)), path))
+    if "scripted" not in name:
+        add("sized_" + name, ".pt2", lambda path: torch.export.save(with_batch(module, x), path))
+    if RELEASE >= (2, 5):
+        more = {"dynamo": True, "external_data": False}
+        add("dynamo_" + name, ".onnx", lambda path: torch.onnx.export(module, (x,), path, **more))
+    else:
+        add("dynamo_" + name, ".onnx", lambda path: torch.onnx.dynamo_export(module, x).save(path))
+    if name in ("plain", "grouped", "mlp", "conv1d"):
+        quantized = through_export(module, x)
+        program = torch.export.export(quantized, (x,))
+        add("exported_quantized_" + name, ".pt2", lambda path: torch.export.save(program, path), quantized)
+
+
+def with_batch(module, x):
+    """Return an exported program with a dynamic first dim."""
+    from torch.export import export
+
+    name = next(iter(module.forward.__code__.co_varnames[1:]))
+    if RELEASE < (2, 2):
+        from torch.export import dynamic_dim
+
+        return export(module, (x,), constraints=[dynamic_dim(x, 0)])
+    from torch.export import Dim
+
+    return export(module, (x,), dynamic_shapes={name: {0: Dim("batch")}})
 
 
 def opsets():
