@@ -49,7 +49,9 @@ PLAIN_MODULE = CALLABLE | frozenset((
 ))  # fmt: skip
 """Names that a pickled module of torch.nn layers imports, in addition to the classes of its layers (`is_layer`)."""
 
-_LAYER = re.compile(r"torch\.nn\.modules\.[a-z]\w*\.[A-Z][A-Za-z0-9]+", re.ASCII)
+_LAYER = re.compile(
+    r"torch\.nn\.modules\.[a-z]\w*\.[A-Z][A-Za-z0-9]+|torch\.nn\.parallel\.data_parallel\.DataParallel", re.ASCII
+)
 
 
 def pickled_globals(data: bytes) -> list[str]:
@@ -88,7 +90,7 @@ def unsafe_calls(names: Iterable[str]) -> list[str]:
 
 
 def is_layer(name: str) -> bool:
-    """Return whether `name` is spelled like a public class of torch.nn.modules.
+    """Return whether `name` is spelled like a public class of torch.nn.modules, or is DataParallel, which wraps one.
 
     An example is `torch.nn.modules.linear.Linear`.
     """

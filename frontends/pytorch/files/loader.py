@@ -75,8 +75,8 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
     with torch.sparse.check_sparse_tensor_invariants(True):
         loaded = loaders[source.kind]() if source.path is not None else source.model
     loaded = without_compiler(loaded)
-    if type(loaded) is torch.nn.DataParallel and source.path is None:  # its forward has no named inputs
-        loaded = loaded.module
+    if type(loaded) is torch.nn.DataParallel:  # its forward has no named inputs
+        loaded = _wrapped(loaded, source)
     if isinstance(loaded, torch.nn.Module):
         refuse_cycles(loaded)
         refuse_odd_forward(loaded)
@@ -91,6 +91,13 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
         loaded = with_keywords(loaded, options)
         loaded = with_nested_inputs(loaded, options.nested_inputs, report) if options.nested_inputs else loaded
     return with_fixed_values(loaded, options.fixed, report) if options.fixed else loaded
+
+
+def _wrapped(parallel: torch.nn.DataParallel[Any], source: Source) -> torch.nn.Module:
+    found = own_parts(parallel).get("module")
+    if found is None:
+        raise BadInput(f"{source.label} has a DataParallel without a module", hint="get the file again")
+    return found
 
 
 ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")

@@ -72,6 +72,7 @@ def _layers() -> list[torch.nn.Module]:
             except Exception:
                 continue
     encoder = torch.nn.TransformerEncoderLayer(8, 2, activation="gelu")
+    made.append(torch.nn.DataParallel(torch.nn.Linear(2, 2)))
     return [*made, torch.nn.Sequential(torch.nn.TransformerEncoder(encoder, 2)), torch.nn.Linear(2, 2).half(),
             torch.nn.Linear(2, 2).to(torch.float8_e4m3fn)]  # fmt: skip
 

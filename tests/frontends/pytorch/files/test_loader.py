@@ -147,6 +147,22 @@ def test_weights_of_another_network_list_what_does_not_fit(fixtures: Path, tmp_p
         read(tmp_path / "other.pt", model=FACTORY)
 
 
+def test_a_pickled_data_parallel_is_its_module(tmp_path: Path) -> None:
+    """It is read without being trusted, as torch.nn's layers are."""
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
+    torch.save(torch.nn.DataParallel(net), tmp_path / "m.pt")
+    graph = read(tmp_path / "m.pt", "input:float32[2,3]")
+    agrees(net, graph, noise(2, 3))
+
+
+def test_a_data_parallel_without_a_module_is_damaged(tmp_path: Path) -> None:
+    parallel = torch.nn.DataParallel(torch.nn.Linear(3, 4))
+    del parallel.module
+    torch.save(parallel, tmp_path / "m.pt")
+    with pytest.raises(BadInput, match="DataParallel without a module"):
+        read(tmp_path / "m.pt", "input:float32[2,3]")
+
+
 def test_the_prefix_of_data_parallel_is_taken_off(fixtures: Path, tmp_path: Path) -> None:
     state = torch.load(fixtures / "mnist_cnn_state.pt", weights_only=True)
     torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}, "epoch": 3}, tmp_path / "parallel.pt")
