@@ -144,6 +144,12 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
     path = source.file
     data = _read_saved(path)
     found = list(data.globals)
+    if "torch.ScriptObject" in found and is_legacy(path):
+        raise BadInput(
+            f"{path} has layers with packed weights, such as quantized ones, whose weights are not in it: torch.save "
+            "loses them with _use_new_zipfile_serialization=False, and PyTorch loads other numbers each time",
+            hint="save the module again with torch.save as it is",
+        )
     unsafe = sorted({*pickle_scan.unsafe_globals(found), *pickle_scan.unsafe_calls(data.called)})
     classes = [_layer_class(name) for name in found if pickle_scan.is_layer(name)] if not unsafe else []
     refused = unsafe or [name for name, kind in classes if kind is None]

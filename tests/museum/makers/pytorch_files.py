@@ -272,21 +272,22 @@ def write(archive, name, make, x):
     module.eval()
     with torch.no_grad():
 
-        def add(stem, suffix, save, run=module):
+        def add(stem, suffix, save, run=module, **options):
             def make_file():
                 path = archive.path(stem + suffix)
                 save(path)
                 archive.file(path)
                 computed = run(x)
                 computed = computed[0] if isinstance(computed, tuple) else computed  # of PT2E in PyTorch 2.1
-                archive.arrays(stem, [x.numpy()], [computed.numpy()])
+                archive.arrays(stem, [x.numpy()], [computed.numpy()], **options)
 
             archive.attempt(stem + suffix, make_file)
 
         of_library = type(module).__module__ != "__main__" and not any("Float" in str(p) for p in module.modules())
         if of_library and "encoder" not in name:
-            add("whole_" + name, ".pt", lambda path: torch.save(module, path))
-            if RELEASE >= (1, 6) and name in ("plain", "quantized_dynamic"):
+            options = {"trust": True} if "quantized" in name else {}
+            add("whole_" + name, ".pt", lambda path: torch.save(module, path), **options)
+            if RELEASE >= (1, 6) and name == "plain":
                 old = {"_use_new_zipfile_serialization": False}
                 add("legacy_" + name, ".pt", lambda path: torch.save(module, path, **old))
         write_torchscript(add, name, module, x)

@@ -155,6 +155,15 @@ def test_a_pickled_data_parallel_is_its_module(tmp_path: Path) -> None:
     agrees(net, graph, noise(2, 3))
 
 
+def test_packed_weights_that_an_old_file_has_lost(tmp_path: Path) -> None:
+    net = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(3, 4)), {torch.nn.Linear})
+    torch.save(net, tmp_path / "m.pt", _use_new_zipfile_serialization=False)
+    with pytest.raises(BadInput, match="whose weights are not in it"):
+        read(tmp_path / "m.pt", "input:float32[2,3]", trust=True)
+    torch.save(net, tmp_path / "m.pt")
+    agrees(net, read(tmp_path / "m.pt", "input:float32[2,3]", trust=True), noise(2, 3))
+
+
 def test_a_data_parallel_without_a_module_is_damaged(tmp_path: Path) -> None:
     parallel = torch.nn.DataParallel(torch.nn.Linear(3, 4))
     del parallel.module
