@@ -24,6 +24,8 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (4, b"ET12", "an ExecuTorch (.pte) program", "convert the PyTorch module or the .pt2 file that it was made from"),
     (8, b"!!META_NET_DEF", "a database of Caffe2's predictor_exporter",
      "call it predictor.minidb, and name the folder that it is in"),
+    (4, b"PTMF", "TorchScript in flatbuffer form (.ptl), whose code is not looked through here",
+     "if you trust it, load it with torch.jit.load and save that with torch.jit.save"),
     (0, b"GGUF", "a GGUF file of llama.cpp", "convert the folder of safetensors that it was made from"),
     (0, b"ptrt", "a TensorRT engine, compiled for one GPU", "convert the ONNX model that it was made from"),
     (0, b"\x7fELF", "a compiled program or library", "name the model's file"),

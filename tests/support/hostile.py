@@ -213,6 +213,7 @@ def foreign_files() -> dict[str, tuple[bytes, str, str]]:
         "empty": (b"", "empty", "again"),
         "pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 4711\n",
                     "4,711 bytes, oid sha256:4d4d", "git lfs pull"),
+        "flatbuffer": (b"\x24\0\0\0PTMF\x1c\0" + bytes(64), "TorchScript in flatbuffer form", "torch.jit.save"),
         "web page": (b"<!DOCTYPE html>\n<html><title>Sign in</title></html>", "web page ('Sign in')", "login"),
         "web page after a blank": (b"\n\n <HTML><body>404</body></HTML>", "web page", "download"),
         "server's JSON": (b'{"error": "Repository not found"}', "message of a server", "download"),
