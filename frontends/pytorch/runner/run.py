@@ -213,9 +213,12 @@ def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.Sc
         file.seek(0)
         module = torch.jit.load(file)
     for node in script_method(module, "forward").graph.findAllNodes("prim::Constant"):
-        content = node.output().toIValue() if node.output().type().kind() == "TensorType" else None
-        if isinstance(content, torch.Tensor):
+        kind = node.output().type().kind()
+        if kind == "TensorType" and isinstance(content := node.output().toIValue(), torch.Tensor):
             node.t_("value", _widen(content))
+        if kind == "TupleType":  # the state of a prepacked layer
+            state = node.output().toIValue()
+            node.ival_("value", tuple(_widen(part) if isinstance(part, torch.Tensor) else part for part in state))
     return module.double()
 
 

@@ -98,6 +98,16 @@ def test_layers(row: str, tmp_path: Path) -> None:
     torch.testing.assert_close(torch.jit.load(unpacked(path, tmp_path / "new"))(X), expected(X))
 
 
+def test_a_convolution_is_verified(tmp_path: Path) -> None:
+    """Its weights are in a tuple, which the run in float64 has to widen."""
+    operator, kind, state, _ = ROWS["relu6"]
+    result = f"ops.prepacked.{operator}_clamp_run(x, CONSTANTS.c0)"
+    path = _write(tmp_path / "m.ptl", result, _object(kind, state) + b"t.")
+    verdict = convert.convert(path, "onnx", tmp_path / "m.onnx", inputs=["float32[2,4,5,6]"]).verdict
+    assert verdict is not None
+    assert verdict.status == "PASS"
+
+
 def test_several_layers_of_one_class_are_verified(tmp_path: Path) -> None:
     """The second layer takes its class from the pickle's memo. One weight is packed by the code."""
     operator, kind, state, expected = ROWS["linear"]
