@@ -34,7 +34,7 @@ from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, fix_values, lift_opset
 from .nested import flatten_inputs
 from .notes import check_notes
-from .repair import give_output_types, repair
+from .repair import allow_unlisted_weights, give_output_types, repair
 from .runtime_operators import find_facts, give_domain, write_in_onnx
 from .strict import contradiction_in
 from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
@@ -63,6 +63,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     _normalize_proto(proto)
     repair(proto, report)
     overridable = _declare_weights(proto, weights)
+    allow_unlisted_weights(proto, report)
     give_output_types(proto, report)
     overruled = drop_overruled_functions(proto)
     give_domain(proto, all_nodes(proto.graph.node))

@@ -1,5 +1,5 @@
-"""Repairs defects that ONNX's checker rejects and ONNX Runtime accepts: unsorted nodes, a graph without a name, and
-outputs without a type.
+"""Repairs defects that ONNX's checker rejects and ONNX Runtime accepts: unsorted nodes, a graph without a name, outputs
+without a type, and weights that old files must list among the inputs.
 """
 
 from __future__ import annotations
@@ -46,6 +46,22 @@ def give_output_types(proto: onnx.ModelProto, report: Report) -> None:
         lacking[name].type.CopyFrom(types[name])
     if found:
         report.note(f"outputs have no type in the file; inference gave them one: {', '.join(found)}", code="repaired")
+
+
+def allow_unlisted_weights(proto: onnx.ModelProto, report: Report) -> None:
+    """Raise IR version 3 to 4 if a weight is not an input, which only version 4 allows.
+
+    keras2onnx 1.7 writes such files. All weights that a caller may set must have been found before.
+    """
+    listed = {value.name for value in proto.graph.input}
+    unlisted = [tensor.name for tensor in proto.graph.initializer if tensor.name not in listed]
+    if 0 < proto.ir_version < 4 and unlisted:
+        proto.ir_version = 4
+        report.note(
+            f"weights are not listed among the inputs, as IR version 3 demands: {', '.join(unlisted[:5])}; "
+            "the file was read as one of version 4",
+            code="repaired",
+        )
 
 
 def _inner_graphs(node: Any) -> list[Any]:

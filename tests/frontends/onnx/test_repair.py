@@ -45,6 +45,16 @@ def _if(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
     ]
 
 
+def _old(nodes: list[onnx.NodeProto], listed: bool = False) -> onnx.ModelProto:
+    """Return a file of IR version 3, which must list the weight among its inputs, and lists another one if `listed`."""
+    model = _file(nodes)
+    model.ir_version = 3
+    if listed:
+        model.graph.initializer.append(numpy_helper.from_array(images(3), "v"))
+        model.graph.input.append(info("v", [3]))
+    return model
+
+
 FILES: dict[str, Callable[[], onnx.ModelProto]] = {
     "backwards": lambda: _file([node("Neg", ["b"], ["y"]), node("Add", ["a", "w"], ["b"]), node("Relu", ["x"], ["a"])]),
     "a constant behind": lambda: _file(
@@ -52,6 +62,10 @@ FILES: dict[str, Callable[[], onnx.ModelProto]] = {
     ),
     "read within a branch": lambda: _file(_if([node("Neg", ["outer"], ["b"])])),
     "no name": lambda: _file([node("Relu", ["x"], ["y"])], ""),
+    "a weight is no input": lambda: _old([node("Add", ["x", "w"], ["y"])]),
+    "one of two weights is an input": lambda: _old(
+        [node("Add", ["x", "w"], ["a"]), node("Mul", ["a", "v"], ["y"])], listed=True
+    ),
     "no type": lambda: _without_type([node("Add", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]),
     "no type, of an If": lambda: _without_type(_if([node("Neg", ["outer"], ["b"])])),
 }

@@ -1,14 +1,15 @@
 """ONNX files as this release of an exporter writes them, with the outputs that the exported models compute.
 
-    python onnx_files.py OUT.zip tf2onnx|keras2onnx|mxnet|paddle|boosted [TEXT]
+    python onnx_files.py OUT.zip tf2onnx|keras2onnx|mxnet|paddle|cntk|boosted [--only TEXT] [--opsets N …]
 
-TEXT limits the models to those whose names contain it. tf2onnx exports the graphs of tensorflow_files and, from release
-1.9 on, the models of keras_models; `boosted` are trees of XGBoost and LightGBM, exported by onnxmltools.
+TEXT limits the models to those whose names contain it. N are opsets, instead of two that fit many releases.
+tf2onnx exports the graphs of tensorflow_files and, from release 1.9 on, the models of keras_models; `boosted` are trees
+of XGBoost and LightGBM, exported by onnxmltools.
 """
 
 from __future__ import print_function  # noqa: UP010 (Python 3.6 has no `annotations`)
 
-import sys
+import argparse
 
 import numpy as np
 from archive import Archive
@@ -202,16 +203,22 @@ def mxnet(archive, only, opsets):
 
 def paddle_networks():
     """Return networks of Paddle by name: what makes them, and the shape of the input."""
-    import paddle
     from paddle import nn
-    from paddle.nn import functional as F
 
-    def called(function):
-        class Called(nn.Layer):
-            def forward(self, x):
-                return function(x)
+    class Functions(nn.Layer):
+        def forward(self, x):
+            import paddle  # forward is compiled without the variables around it
+            from paddle.nn import functional as F
 
-        return Called
+            y = paddle.concat([F.elu(x), F.mish(x), F.hardsigmoid(x), paddle.clip(x, -0.5, 0.5)], 1)
+            return y - paddle.mean(x, 1, keepdim=True)
+
+    class Indexing(nn.Layer):
+        def forward(self, x):
+            import paddle
+
+            chosen = paddle.where(x[:, 1:4] > 0, x[:, :3], x[:, 3:] * 2)
+            return chosen + paddle.topk(paddle.reshape(x, [-1, 6]), 3)[0]
 
     class Recurrent(nn.Layer):
         def __init__(self, kind):
@@ -237,8 +244,9 @@ def paddle_networks():
             (2, 3, 9, 8),
         ),
         "grouped": (
+            # paddle2onnx 1.2.0 aborts the process for padding="same".
             lambda: nn.Sequential(
-                nn.Conv2D(4, 4, 3, groups=4, dilation=2, padding="same"), nn.Hardswish(), nn.AdaptiveAvgPool2D(1)
+                nn.Conv2D(4, 4, 3, groups=4, dilation=2, padding=2), nn.Hardswish(), nn.AdaptiveAvgPool2D(1)
             ),
             (2, 4, 9, 8),
         ),
@@ -258,23 +266,8 @@ def paddle_networks():
             ),
             (3, 6),
         ),
-        "functions": (
-            called(
-                lambda x: (
-                    paddle.concat([F.elu(x), F.mish(x), F.hardsigmoid(x), paddle.clip(x, -0.5, 0.5)], 1)
-                    - paddle.mean(x, 1, keepdim=True)
-                )
-            ),
-            (3, 6),
-        ),
-        "indexing": (
-            called(
-                lambda x: (
-                    paddle.where(x[:, 1:4] > 0, x[:, :3], x[:, 3:] * 2) + paddle.topk(paddle.reshape(x, [-1, 6]), 3)[0]
-                )
-            ),
-            (3, 6),
-        ),
+        "functions": (Functions, (3, 6)),
+        "indexing": (Indexing, (3, 6)),
         "lstm": (lambda: Recurrent(nn.LSTM), (2, 5, 4)),
         "gru": (lambda: Recurrent(nn.GRU), (2, 5, 4)),
         "encoder": (Attending, (2, 4, 6)),
@@ -306,6 +299,116 @@ def paddle(archive, only, opsets):
     for name, row in paddle_networks().items():
         for opset in opsets if only in name else ():
             archive.attempt(f"{name} {opset}", lambda name=name, row=row, opset=opset: write(name, *row, opset))
+
+
+def cntk_networks():
+    """Return functions of CNTK by name: the shapes of their inputs without the batch, and what builds the output."""
+    import cntk as C
+
+    L = C.layers
+
+    def weighted(*shape):
+        return C.parameter(shape, init=C.glorot_uniform(seed=sum(shape)))
+
+    def normalized(x):
+        return L.BatchNormalization(map_rank=1, init_scale=0.7)(x)
+
+    def functions(x):
+        y = C.splice(C.relu(x), C.elu(x), C.softplus(x) - C.hard_sigmoid(x, 0.2, 0.5), C.clip(x, -0.5, 0.5))
+        return C.reduce_mean(C.reshape(y, (4, 6)), axis=0) * C.exp(-C.abs(x[0:1]))
+
+    return {
+        "picture": (
+            [(3, 9, 8)],
+            L.Sequential(
+                [
+                    L.Convolution2D((3, 3), 4, pad=True, strides=2, activation=C.relu),
+                    normalized,
+                    L.MaxPooling((2, 2), strides=2, pad=True),
+                    L.Dense(5, activation=C.softmax),
+                ]
+            ),
+        ),
+        "padded": (
+            [(3, 9, 8)],
+            L.Sequential(
+                [L.Convolution2D((3, 2), 4, pad=[True, False]), C.leaky_relu, L.AveragePooling((2, 2), strides=2)]
+            ),
+        ),
+        "grouped": ([(4, 6, 5)], lambda x: C.convolution(weighted(4, 2, 3, 3), x, auto_padding=[False], groups=2)),
+        "transposed": (
+            [(3, 4, 5)],
+            L.Sequential(
+                [L.ConvolutionTranspose2D((2, 2), 3, strides=2), lambda x: C.param_relu(weighted(3, 1, 1), x)]
+            ),
+        ),
+        "volume": ([(2, 5, 4, 4)], L.Sequential([L.Convolution3D((2, 2, 2), 3), L.GlobalMaxPooling()])),
+        "spatial": ([(4, 3, 5)], lambda x: C.depth_to_space(C.pad(x, [(0, 0), (1, 1), (2, 0)], C.REFLECT_PAD), 2)),
+        "mlp": (
+            [(6,)],
+            L.Sequential([L.Dense(8, activation=C.tanh), L.LayerNormalization(), L.Dropout(0.5), L.Dense(3, C.selu)]),
+        ),
+        "functions": ([(6,)], functions),
+        "merges": ([(6,), (6,)], lambda a, b: C.element_max(a, b) + a * b - C.reduce_max(C.abs(a))),
+        "comparing": ([(6,)], lambda x: C.element_select(C.greater(x, 0.2), x * 2.0, C.square(x)) + C.argmax(x)),
+        "products": ([(3, 4), (4, 5)], lambda a, b: C.transpose(C.times(a, b), (1, 0)) / 3.0),
+        "shared": ([(6,), (6,)], lambda a, b: shared_dense(L.Dense(4), a, b)),
+    }
+
+
+def shared_dense(layer, a, b):
+    """Return the difference of one layer's outputs for two inputs."""
+    return layer(a) - layer(b)
+
+
+def cntk_sequences():
+    """Return functions on sequences of CNTK by name."""
+    import cntk as C
+
+    L = C.layers
+    return {
+        "lstm": L.Recurrence(L.LSTM(4)),
+        "gru": L.Recurrence(L.GRU(4)),
+        "rnn": L.Recurrence(L.RNNStep(4), go_backwards=True),
+        "stacked": L.Sequential([L.Recurrence(L.LSTM(4)), L.Dense(3), L.Recurrence(L.LSTM(2))]),
+        "last": L.Sequential([L.Fold(L.LSTM(4)), L.Dense(2)]),
+        "bidirectional": L.Sequential(
+            [(L.Recurrence(L.LSTM(3)), L.Recurrence(L.LSTM(3), go_backwards=True)), C.splice, L.Dense(2)]
+        ),
+    }
+
+
+def cntk(archive, only, opsets):
+    """Add functions by CNTK's own exporter, which writes a batch of one."""
+    import cntk as C
+
+    drawn = np.random.RandomState(0)
+
+    def write(name, inputs, given, output):
+        path = archive.path(name + ".onnx")
+        output.save(path, format=C.ModelFormat.ONNX)
+        computed = output.eval(dict(zip(inputs, given)))  # noqa: B905 (Python 3.6 has no `strict`)
+        if isinstance(computed, list):  # an array for each sequence, which ONNX has in the second dim
+            computed = np.stack(computed, 1)
+        archive.file(path)
+        sequences = any(value.dynamic_axes[1:] for value in inputs)
+        archive.arrays(name, [x.swapaxes(0, 1) if sequences else x for x in given], [computed])
+
+    def vectors(name, shapes, build):
+        inputs = [C.input_variable(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+        given = [drawn.randn(1, *shape).astype("float32") for shape in shapes]
+        write(name, inputs, given, build(*inputs))
+
+    def steps(name, build):
+        x = C.sequence.input_variable(6, name="x0")
+        write(name, [x], [drawn.randn(1, 5, 6).astype("float32")], build(x))
+
+    for name, row in cntk_networks().items():
+        if only in name:
+            archive.attempt(name, lambda name=name, row=row: vectors(name, *row))
+    for name, build in cntk_sequences().items():
+        if only in name:
+            archive.attempt(name, lambda name=name, build=build: steps(name, build))
 
 
 def boosted(archive, only, opsets):
@@ -351,17 +454,24 @@ EXPORTERS = {  # with the opsets that are asked of it
     "keras2onnx": (keras2onnx, (9, 11)),
     "mxnet": (mxnet, ()),
     "paddle": (paddle, (9, 13)),
+    "cntk": (cntk, ()),
     "boosted": (boosted, ()),
 }
 
 
-def main(target, exporter, only=""):
+def main():
     """Write the archive."""
-    write, opsets = EXPORTERS[exporter]
-    archive = Archive(target)
-    write(archive, only, opsets)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target")
+    parser.add_argument("exporter", choices=EXPORTERS)
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--opsets", type=int, nargs="+", metavar="N")
+    chosen = parser.parse_args()
+    write, opsets = EXPORTERS[chosen.exporter]
+    archive = Archive(chosen.target)
+    write(archive, chosen.only, chosen.opsets or opsets)
     archive.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
