@@ -134,10 +134,28 @@ def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
     except ConvertError:
         raise
     except Exception as error:
+        if _lacks_input_shape(config):
+            raise BadInput(
+                f"{path} does not contain the shape of the input: Keras 2.2 and 2.3 lose it if the model begins with an "
+                "InputLayer, and cannot load the file either",
+                hint="give the first layer `input_shape=` instead in the program that made the model, load the weights "
+                "with `load_weights`, and save it again",
+            ) from error
         raise BadInput(
             f"Keras cannot load {path}: {_error_summary(error)}",
             hint=_loading_hint(config, _defined_in(code)),
         ) from error
+
+
+def _lacks_input_shape(config: Any) -> bool:
+    """Return whether nothing in a Sequential model tells the shape of its input."""
+    if not isinstance(config, dict) or config.get("class_name") != "Sequential":
+        return False
+    inner = config.get("config")
+    layers = inner.get("layers") if isinstance(inner, dict) else inner  # a bare list before Keras 2.2.3
+    first = layers[0].get("config") if isinstance(layers, list) and layers and isinstance(layers[0], dict) else None
+    known = isinstance(inner, dict) and inner.get("build_input_shape")
+    return isinstance(first, dict) and not known and not first.keys() & {"batch_input_shape", "batch_shape", "layers"}
 
 
 def _own_classes(config: Any) -> list[str]:

@@ -379,6 +379,21 @@ def test_a_sequential_without_an_input_layer(tmp_path: Path, version: str) -> No
     np.testing.assert_allclose(found(path, feed)[0], want, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("version", ["2.1.3", "2.3.1"])
+def test_a_sequential_that_lost_the_shape_of_its_input(tmp_path: Path, version: str) -> None:
+    path = old_file(tmp_path / "m.h5", keras.Sequential([keras.Input((6,)), layers.Dense(3)]), version)
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"].pop(0)
+        config["config"].pop("build_input_shape", None)
+        file.attrs["model_config"] = json.dumps(config)
+    if version == "2.1.3":
+        _as_list(path)
+    with pytest.raises(BadInput, match="does not contain the shape of the input") as caught:
+        read(Source("keras-h5", path))
+    assert "input_shape=" in str(caught.value.hint)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["m.h5", "m.keras"])
 def test_the_verdict_goes_by_the_formula_of_the_file(
