@@ -63,10 +63,10 @@ def exhibits(archive: Path) -> Iterator[Exhibit]:
 
 
 def outcome(exhibit: Exhibit, folder: Path) -> tuple[str, str]:
-    """Return "right", "wrong", "refused" or "exported", with the reason, for the conversion of a model to ONNX.
+    """Return "right", "wrong", "refused" or "reference", with the reason, for the conversion of a model to ONNX.
 
-    "exported" means that the exporter of an ONNX file changed the model: onnxruntime computes from the file what the
-    conversion computes, and not the numbers of the model.
+    "reference" means that a runtime computes from the file what the conversion computes, and not the numbers of the
+    writer: the exporter of an ONNX file changed the model, or kernels of TensorFlow Lite round unlike its reference.
     """
     inputs, expected = exhibit.arrays()
     source, target = exhibit.extract(folder), folder / "converted.onnx"
@@ -75,17 +75,32 @@ def outcome(exhibit: Exhibit, folder: Path) -> tuple[str, str]:
     except ConvertError as error:
         return "refused", _shortened(error)
     problem = difference(got := run(target, inputs), expected)
-    if problem and exhibit.name.endswith(".onnx") and _computed_by_onnxruntime(source, inputs, got):
-        return "exported", problem
+    if problem and _computed_by_reference(source, inputs, got):
+        return "reference", problem
     return ("wrong", problem) if problem else ("right", "")
 
 
-def _computed_by_onnxruntime(source: Path, inputs: list[Any], got: list[Any]) -> bool:
-    """Return whether onnxruntime loads an ONNX file and computes these outputs."""
-    try:
-        return not difference(got, run(source, inputs))
-    except Exception:  # the errors of onnxruntime have no common class
+def _computed_by_reference(source: Path, inputs: list[Any], got: list[Any]) -> bool:
+    """Return whether the reference runtime of a file loads it and computes these outputs."""
+    runtimes = {".onnx": run, ".tflite": _run_reference_kernels}
+    if source.suffix not in runtimes:
         return False
+    try:
+        return not difference(got, runtimes[source.suffix](source, inputs))
+    except Exception:  # the errors of runtimes have no common class
+        return False
+
+
+def _run_reference_kernels(path: Path, inputs: list[Any]) -> list[Any]:
+    """Return the outputs of a TensorFlow Lite file by the kernels that define the results of its operators."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    for described, array in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(described["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(described["index"]) for described in interpreter.get_output_details()]
 
 
 def verdict(exhibit: Exhibit, folder: Path, to: str) -> tuple[str, str]:

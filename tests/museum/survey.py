@@ -2,8 +2,8 @@
 
     python -m tests.museum.survey FOLDER [--only TEXT] [--refused] [--second]
 
-The columns: models read, right, refused, changed by their exporter, and wrong, by archive. `--refused` prints the
-reason for each model.
+The columns: models read, right, refused, those of which a reference runtime computes the same (exhibits.outcome), and
+wrong, by archive. `--refused` prints the reason for each model.
 `--second` converts every third model to another format instead, with the verdict on: PyTorch, TensorFlow and TensorFlow
 Lite in turn. The columns are then PASS, INCONCLUSIVE, refused and FAIL.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.museum.exhibits import Exhibit, exhibits, outcome, verdict
 
-FIRST = ("right", "refused", "exported", "wrong", "crashed")
+FIRST = ("right", "refused", "reference", "wrong", "crashed")
 SECOND = ("PASS", "INCONCLUSIVE", "refused", "FAIL", "crashed")
 
 

@@ -39,9 +39,15 @@ REFUSED = {
 }
 """Files that are refused, by a part of their id, and a part of the reason."""
 
+REFERENCE = (
+    "1.15.5-files-lite_upscaling_int8.tflite",  # average pooling, one step of 8 bits off in one element
+    # These exporters drop or change what they do not support.
+    "keras2onnx-1.7.0-",
+    "tf2onnx-1.5.6-",
+)
+"""Parts of the ids of files whose writer's numbers a reference runtime does not compute from the file either."""
+
 WRONG = {
-    # TensorFlow 2.21's interpreter agrees with that of 1.15.
-    "1.15.5-files-lite_upscaling_int8.tflite": "one step of 8 bits off",
     "pytorch-1.0.1-onnxNone_shuffled.onnx": "PRelu with a slope per channel that does not broadcast; written as it is",
 }
 """Files that are read wrongly, by a part of their id, and what is known about the cause."""
@@ -62,7 +68,7 @@ def test_files_of_released_versions(exhibit: Exhibit, tmp_path: Path) -> None:
     found, reason = outcome(exhibit, tmp_path)
     expected = next((text for part, text in REFUSED.items() if part in exhibit.id), None)
     if expected is None:
-        assert (found, reason) == ("right", "")
+        assert found == "right" or (found == "reference" and any(part in exhibit.id for part in REFERENCE)), reason
     else:
         assert found == "refused"
         assert expected in reason
