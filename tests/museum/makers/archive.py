@@ -2,9 +2,12 @@
 
 from __future__ import print_function  # noqa: UP010 (Python 3.6 has no `annotations`)
 
+import atexit
 import io
 import json
 import os
+import signal
+import sys
 import tempfile
 import traceback
 import zipfile
@@ -18,6 +21,9 @@ class Archive:
     def __init__(self, target):
         self._zip = zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED)
         self._folder = tempfile.TemporaryDirectory()
+        # An old converter may take minutes for a model. A maker that is stopped keeps what it has made.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+        atexit.register(self.close)
 
     def path(self, name):
         """Return a new temporary path that ends in `name`."""

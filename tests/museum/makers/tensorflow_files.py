@@ -116,6 +116,18 @@ def frozen(session, name, shapes, build):
     return constant, inputs, output, given, computed
 
 
+def save_graph(session, folder, inputs, outputs):
+    """Save a graph of TensorFlow 1 with its variables and one signature."""
+    if hasattr(v1.saved_model, "simple_save"):
+        v1.saved_model.simple_save(session, folder, inputs, outputs)
+        return
+    parts = v1.saved_model  # of releases before 1.7
+    signature = parts.signature_def_utils.predict_signature_def(inputs, outputs)
+    builder = parts.builder.SavedModelBuilder(folder)
+    builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
+    builder.save()
+
+
 def write_graph(archive, name, shapes, build):
     """Add a graph as a frozen file, and as a SavedModel of TensorFlow 1 with variables."""
     with v1.Graph().as_default(), v1.Session() as session:
@@ -124,8 +136,7 @@ def write_graph(archive, name, shapes, build):
         with open(path, "wb") as file:
             file.write(constant.SerializeToString())
         folder = archive.path("graph_" + name + ".savedmodel")
-        named = {f"x{i}": value for i, value in enumerate(inputs)}
-        v1.saved_model.simple_save(session, folder, named, {"y0": output})
+        save_graph(session, folder, {f"x{i}": value for i, value in enumerate(inputs)}, {"y0": output})
     archive.file(path)
     archive.file(folder)
     archive.arrays("graph_" + name, given, [computed])
