@@ -136,8 +136,8 @@ def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
     except Exception as error:
         if _lacks_input_shape(config):
             raise BadInput(
-                f"{path} does not contain the shape of the input: Keras 2.2 and 2.3 lose it if the model begins with an "
-                "InputLayer, and cannot load the file either",
+                f"{path} does not contain the shape of the input: Keras 2.2 and 2.3 lose it if the model begins with "
+                "an InputLayer, and cannot load the file either",
                 hint="give the first layer `input_shape=` instead in the program that made the model, load the weights "
                 "with `load_weights`, and save it again",
             ) from error

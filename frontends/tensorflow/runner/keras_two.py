@@ -15,6 +15,7 @@ compared. These differ:
 | `Sequential` without an InputLayer | `batch_input_shape` of its first layer | this shape behind one more dim |
 | `axis` of several dims in HDF5, of Keras 3 too | these dims | the last dim |
 | kernels of convolutions that Theano wrote | flipped | as they are stored |
+| `Conv3DTranspose` of tf.keras in TensorFlow 1.4 | the convolution, not transposed | transposed |
 
 Keras 3 does not know these at all:
 
@@ -62,10 +63,13 @@ _NO_LONGER_TAKEN: dict[str, dict[str, Any]] = {
 """Arguments that Keras 3 lacks, by class, with the default value for which they may be dropped."""
 _SEVERAL_RELEASES = (2, 2)
 """The version of Keras that TensorFlow 1.13 to 2.1 write."""
+_TENSORFLOW_1_4 = (2, 0)
+"""The version of Keras that TensorFlow 1.4 writes."""
 _GATED = ("LSTM", "GRU")
 _WITHOUT_EFFECT = {
     r"SeparableConv\dD": ("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
     r"SpatialDropout\dD": ("noise_shape", "trainable"),
+    r"SimpleRNN(Cell)?|ConvLSTM\dD": ("implementation",),
     r"Discretization": ("trainable",),
     r"MultiHeadAttention": ("query_shape", "key_shape", "value_shape"),
 }
@@ -139,6 +143,8 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
         if _BUILT_BY_CALLS.fullmatch(entry["class_name"]):
             entry.pop("build_config", None)
         _begin_with_input(entry)
+        if entry["class_name"] == "Conv3DTranspose" and writer.in_tensorflow and writer.version == _TENSORFLOW_1_4:
+            entry["class_name"] = "Conv3D"
         if entry["class_name"] in CUDNN_LAYERS:
             entry["class_name"], arguments = CUDNN_LAYERS[entry["class_name"]]
             entry["config"].update(arguments)

@@ -354,6 +354,40 @@ def test_masked_steps_of_bidirectional_layers(tmp_path: Path, version: str, held
     np.testing.assert_allclose(found(old_file(tmp_path / "m.h5", model, version), feed)[0], want, 1e-4, 1e-5)
 
 
+def _untransposed(entry: dict[str, Any]) -> None:
+    if entry["class_name"] == "Conv3D":
+        entry["class_name"] = "Conv3DTranspose"
+
+
+def test_transposed_convolutions_of_tensorflow_1_4_are_not_transposed(tmp_path: Path) -> None:
+    """The files of TensorFlow 1.4.1, and its numbers, say so (tests/museum)."""
+    model = keras.Sequential([keras.Input((5, 4, 3, 2)), layers.Conv3D(2, 2, strides=2)])
+    weights(model)
+    feed = images(3, 5, 4, 3, 2)
+    path = old_file(tmp_path / "m.h5", model, "2.0.8-tf", _untransposed)
+    np.testing.assert_allclose(found(path, feed)[0], np.asarray(model(feed)), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [lambda: layers.SimpleRNN(3), lambda: layers.RNN(layers.SimpleRNNCell(3)), lambda: layers.LSTM(3)],
+    ids=["SimpleRNN", "SimpleRNNCell", "LSTM"],
+)
+def test_the_order_of_products_is_no_property_of_a_layer(tmp_path: Path, layer: Callable[[], Any]) -> None:
+    """Keras before 2.2 writes `implementation` for all recurrent layers, which Keras 3 has for some."""
+
+    def older(entry: dict[str, Any]) -> None:
+        for one in (entry, entry["config"].get("cell") or {}):
+            if one.get("class_name") in ("SimpleRNN", "SimpleRNNCell", "LSTM"):
+                one["config"]["implementation"] = 0
+
+    model = keras.Sequential([keras.Input((5, 4)), layer()])
+    weights(model)
+    feed = images(3, 5, 4)
+    path = old_file(tmp_path / "m.h5", model, "2.0.8-tf", older)
+    np.testing.assert_allclose(found(path, feed)[0], np.asarray(model(feed)), 1e-4, 1e-5)
+
+
 def _as_list(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         config = json.loads(file.attrs["model_config"])
