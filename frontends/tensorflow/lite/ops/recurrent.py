@@ -60,8 +60,8 @@ def _lstm(
     for place, what in _EXTRA.items():
         if given[place] is not None:
             raise Unsupported(f"an LSTM with {what}")
-    if cell_clip:
-        raise Unsupported("an LSTM that clips its cells")
+    if cell_clip and not _stays_below(g, steps, activation, starts, cell_clip):
+        raise Unsupported(f"an LSTM that clips its cells at {cell_clip:g}, which more steps or other states may reach")
     weights, biases = list(given[1:9]), list(given[12:16])
     if weights[0] is None:
         weights[0], weights[4], biases[0] = (_negate(g, v) for v in (weights[1], weights[5], biases[1]))
@@ -75,6 +75,17 @@ def _lstm(
         peepholes = _concat_gates(g, [cell, given[11], given[10]])
     attributes = {"hidden_size": hidden, "activations": ["Sigmoid", activation, activation]}
     return list(g.node("LSTM", [steps, kernel, recurrent, bias, None, *starts, peepholes], attributes, outputs=3))
+
+
+def _stays_below(g: Graph, steps: ir.Value, activation: str, starts: Sequence[ir.Value | None], clip: float) -> bool:
+    """Return whether no cell can pass the clip.
+
+    A step adds at most 1 to a cell, as the gates and tanh are at most 1. TensorFlow 2.15 writes a clip of 10 for the
+    layers of Keras.
+    """
+    shape = steps.shape
+    known = shape[0] if shape is not None else None
+    return isinstance(known, int) and known <= clip and activation == "Tanh" and starts[1] is None
 
 
 @tflite_op("LSTM")

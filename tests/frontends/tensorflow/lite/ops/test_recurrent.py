@@ -22,11 +22,11 @@ def _lstm_inputs(x: np.ndarray, *, coupled: bool = False, peepholes: bool = Fals
     return [x, *gates, *looks, *biases, None, None, *states]
 
 
-def _lstm(time_major: bool, *, coupled: bool = False, peepholes: bool = False) -> object:
+def _lstm(time_major: bool, *, coupled: bool = False, peepholes: bool = False, clip: float = 0.0) -> object:
     """An LSTM layer."""
     steps = f32(T, B, N) if time_major else f32(B, T, N)
     inputs = _lstm_inputs(steps, coupled=coupled, peepholes=peepholes)
-    options = {"fusedActivationFunction": 4, "timeMajor": time_major}
+    options = {"fusedActivationFunction": 4, "timeMajor": time_major, "cellClip": clip}
     make = handmade("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [Result((*steps.shape[:2], H))],
                     ("UnidirectionalSequenceLSTM", options))  # fmt: skip
     return file_case("UNIDIRECTIONAL_SEQUENCE_LSTM", make, steps)
@@ -56,6 +56,8 @@ ROWS = [
     _lstm(False),
     _lstm(False, coupled=True),
     _lstm(True, peepholes=True),
+    _lstm(False, clip=10.0),
+    _lstm(True, clip=float(T)),
     _rnn(True, 4),
     _rnn(False, 1),
     _basic_lstm(),
@@ -65,6 +67,12 @@ ROWS = [
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case) -> None:
     check(row)
+
+
+@pytest.mark.parametrize("time_major", [True, False])
+def test_an_lstm_that_may_reach_its_clip_is_refused(time_major: bool) -> None:
+    with pytest.raises(Unsupported, match=r"clips its cells at 2\.5"):
+        check(_lstm(time_major, clip=2.5))
 
 
 @pytest.mark.parametrize("options", [{"cellClip": 0.5}, {"projClip": 0.5}, {"fusedActivationFunction": 1}], ids=str)
