@@ -48,6 +48,14 @@ _ROWS = (
         "from `serving_default`; `--signature encode` converts the other one.",
     ),
     NoteCode(
+        "other-signatures",
+        INFO,
+        "Signatures and functions of a SavedModel that may do more than compute are left out.",
+        "The converted signature only computes, and what TensorFlow runs when it loads the file does too. Others read "
+        "or write files, for example. They are removed from the copy that verification runs. Example: `infer` of a "
+        "model for on-device training, beside `save` and `restore`.",
+    ),
+    NoteCode(
         "file-metadata",
         INFO,
         "A TensorFlow Lite file says how its inputs are made, and what its outputs mean.",

@@ -17,18 +17,18 @@ from convert.request.options import Options
 from ..graph.attributes import shape_of
 from ..graph.function_body import FunctionBody, Ref, body_from_function, body_from_graph
 from ..graph.lookup_tables import filled_tables
+from ..graph.one_signature import INTERNAL, default_signature, serving_meta_graph, signature_names
 from ..graph.protos import MESSAGES
 from ..graph.saved_model_message import parse_saved_model
 from ..graph.variables import Variable
 from ..program import Program, ProgramInput
-from ..runner.allowed import check_meta_graphs
+from ..runner.allowed import check_saved_model, several_signatures
 from ..runner.graph_signature import defaulted_inputs
 from ..runner.names import distinct_names
 from .frozen import SCALARS_SINCE, input_of_node
 from .object_graph import captured_objects, checkpoint_keys, named_functions
 from .tensor_bundle import Bundle, open_bundle
 
-_INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ASSIGNMENTS = ("AssignVariableOp", "Assign")
 
@@ -38,9 +38,13 @@ def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
     choice.
     """
     buffer, saved = parse_saved_model(folder)
-    if not options.trust:
-        check_meta_graphs(saved.meta_graphs, folder, options, unknown=False)
-    meta = _serving_meta_graph(saved, folder)
+    if not options.trust and check_saved_model(saved, folder, options, unknown=False) is not None:
+        report.note(
+            "other signatures and functions, which may do more than compute, are left out", code="other-signatures"
+        )
+    meta = serving_meta_graph(saved)
+    if meta is None:
+        raise BadInput(f"{folder} holds no graph", hint="is the file complete?")
     return read_signature(meta, folder, folder / "variables" / "variables", buffer, options, report)
 
 
@@ -54,9 +58,9 @@ def read_signature(
             f"the outputs of {label} are those of its signature {name!r}: {', '.join(sorted(signature.outputs))}",
             hint="--outputs names tensors of a frozen graph or a checkpoint; leave it out",
         )
-    if not options.signature and len(meta.signature_def) - sum(k in meta.signature_def for k in _INTERNAL) > 1:
+    if not options.signature and len(signature_names(meta)) > 1:
         report.note(
-            f"signature {name!r} of {', '.join(_signature_names(meta))} (--signature NAME chooses another)",
+            f"signature {name!r} of {', '.join(signature_names(meta))} (--signature NAME chooses another)",
             code="chosen-signature",
         )
     inputs = {key: signature.inputs[key] for key in sorted(signature.inputs, key=_natural_sort_key)}
@@ -75,7 +79,7 @@ def read_signature(
     functions = {f.signature.name: f for f in meta.graph_def.library.function}
     objects = captured_objects(meta, body)
     variables = Checkpoint(checkpoint, restored_keys(meta, body, functions), objects, meta.object_graph_def)
-    first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
+    first = [info.name.partition(":")[0] for key in INTERNAL if key in meta.signature_def
              for info in meta.signature_def[key].outputs.values()]  # fmt: skip
     tables = filled_tables(body, functions, first, buffer, _assets(meta, label))
     called = distinct_names([*inputs, *more], list(outputs))[1]
@@ -94,20 +98,8 @@ def _assets(meta: Any, folder: Path) -> dict[str, Path]:
     return {node: path for node, path in found.items() if path.resolve().parent == inside and path.is_file()}
 
 
-def _serving_meta_graph(saved: Any, folder: Path) -> Any:
-    metas = list(saved.meta_graphs)
-    served = [m for m in metas if "serve" in m.meta_info_def.tags] or metas
-    if not served:
-        raise BadInput(f"{folder} holds no graph", hint="is the file complete?")
-    return min(served, key=lambda m: len(m.meta_info_def.tags))
-
-
-def _signature_names(meta: Any) -> list[str]:
-    return sorted(name for name in meta.signature_def if name not in _INTERNAL)
-
-
 def _select_signature(meta: Any, wanted: str, folder: Path) -> tuple[str, Any]:
-    names = _signature_names(meta)
+    names = signature_names(meta)
     if not names:
         functions = named_functions(meta.object_graph_def)
         listed = f"; its functions are {', '.join(functions)}" if functions else ""
@@ -118,10 +110,13 @@ def _select_signature(meta: Any, wanted: str, folder: Path) -> tuple[str, Any]:
             if functions
             else "save it with signatures=…, or export a Keras model with model.export",
         )
-    name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
+    name = default_signature(names, wanted)
+    if not name:
+        raise several_signatures(folder, names)
     if name not in names:
-        problem = f"{folder} has no signature {wanted!r}" if wanted else f"{folder} has several signatures"
-        raise UsageError(problem, hint=f"choose one with --signature: {', '.join(names)}")
+        raise UsageError(
+            f"{folder} has no signature {wanted!r}", hint=f"choose one with --signature: {', '.join(names)}"
+        )
     return name, meta.signature_def[name]
 
 

@@ -67,13 +67,19 @@ def unsafe_operators() -> list[str]:
 
 
 def refuse_effects(
-    graph: Graph, label: str, roots: Iterable[str], *, known: Collection[str] = (), unknown: bool = True
+    graph: Graph,
+    label: str,
+    roots: Iterable[str],
+    *,
+    known: Collection[str] = (),
+    unknown: bool = True,
+    hint: str = "",
 ) -> None:
     """Raise one `UnsafeInput` that lists every operator in the file that may do more than compute.
 
     roots: tensors or nodes that will be run in addition to those that the graph names (signatures, initializers).
     known: operators that the user trusts. unknown: refuse operators missing from the table; they are harmless if
-    nothing is run.
+    nothing is run. hint: what the user can do, if that is not to name outputs or to trust the file.
     """
     found: dict[tuple[str, str], list[Location]] = {}
     for function, node in graph.all_nodes():
@@ -81,11 +87,12 @@ def refuse_effects(
             found.setdefault((node.op, why), []).append(_location(function, node))
     for function, node, why in file_problems(graph, roots, saver=_of_class(SAVER), tables=_of_class(TABLE)):
         found.setdefault((node.op, why), []).append(_location(function, node))
-    refuse_listed(label, [Problem(why, places[0], len(places)) for (_, why), places in found.items()])
+    problems = [Problem(why, places[0], len(places)) for (_, why), places in found.items()]
+    refuse_listed(label, problems, hint)
 
 
-def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
-    """Raise `UnsafeInput` with all `problems`, if there are any."""
+def refuse_listed(label: str, problems: Sequence[Problem], hint: str = "") -> None:
+    """Raise `UnsafeInput` with all `problems`, if there are any, and with `hint` unless they are compiled programs."""
     if problems:
         compiled = any(is_compiled(problem.at.operator) for problem in problems)
         saving = {problem.at.operator for problem in problems} <= {"SaveV2", "RestoreV2", "Save", "Restore"}
@@ -93,9 +100,7 @@ def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
             f"{label} holds operators that may do more than compute:",
             hint=f"{PROGRAM_HINT}; where no output depends on it, --trust reads the rest"
             if compiled
-            else _SAVING_HINT
-            if saving
-            else HINT,
+            else hint or (_SAVING_HINT if saving else HINT),
             items=problems,
         )
 

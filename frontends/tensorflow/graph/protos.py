@@ -37,9 +37,13 @@ CollectionDef   node_list 1 NodeList
 NodeList        value 1 *string
 AssetFileDef    tensor_info 1 TensorInfo, filename 2 string
 SavedObjectGraph nodes 1 *SavedObject, concrete_functions 2 {{SavedConcreteFunction}}
-SavedObject     children 1 *ObjectReference, user_object 4 Nothing, asset 5 Nothing, function 6 Nothing, \
-variable 7 Nothing, bare_concrete_function 8 Nothing, constant 9 Nothing, \
-resource 10 Nothing, captured_tensor 12 Nothing
+SavedObject     children 1 *ObjectReference, user_object 4 SavedUserObject, asset 5 Nothing, \
+function 6 SavedFunction, variable 7 Nothing, bare_concrete_function 8 SavedBareConcreteFunction, constant 9 Nothing, \
+resource 10 Nothing, saveable_objects 11 {{SaveableObject}}, captured_tensor 12 Nothing
+SavedUserObject identifier 1 string, version 2 VersionDef
+SavedFunction   concrete_functions 1 *string
+SavedBareConcreteFunction concrete_function_name 1 string
+SaveableObject  save_function 2 int32, restore_function 3 int32
 ObjectReference node_id 1 int32, local_name 2 string
 TrackableObjectGraph nodes 1 *TrackableObject
 TrackableObject children 1 *ObjectReference, attributes 2 *SerializedTensor
@@ -202,7 +206,8 @@ def _build_messages() -> dict[str, Any]:
         if name in _ONE_OF:
             message.oneof_decl.add(name=_ONE_OF[name])
         for field in fields.split(", "):
-            _add_field(message, *field.split(), one_of=name in _ONE_OF and "*" not in field)
+            is_alternative = name in _ONE_OF and not any(mark in field for mark in "*{[")
+            _add_field(message, *field.split(), one_of=is_alternative)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {

@@ -9,6 +9,8 @@ from typing import Any
 from convert.errors import UsageError
 from convert.graph.metadata import state_output
 
+from ..graph.one_signature import default_signature
+
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 """The operators that create a variable."""
 
@@ -64,7 +66,7 @@ def tensor_names(inputs: Iterable[str], outputs: Iterable[str]) -> tuple[list[st
 
 def choose_signature(names: Sequence[str], wanted: str) -> str:
     """Return the signature to run: the requested one, `serving_default`, or the only one. Raises `UsageError`."""
-    name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
+    name = default_signature(list(names), wanted)
     if name not in names:
         raise UsageError(f"no signature {wanted!r}", hint=f"signatures: {', '.join(names) or 'none'}")
     return name

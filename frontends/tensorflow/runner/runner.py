@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from convert.request.source import Source
 from convert.runtimes.start_tensorflow import import_tensorflow
 
 from ..graph.lookup_tables import FILLING
-from .allowed import check_file
+from .allowed import checked_file
 from .complex_pairs import fed_array, with_pairs
 from .keras_data_layers import image_layers_of_integers
 from .keras_subclassed import batch_left_open, with_inputs
@@ -97,19 +98,19 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
     from .as_used import KINDS as WITH_WAYS
     from .as_used import run_each_way
 
-    check_file(source, options)
-    import_tensorflow()
-    check_kernels()
-    keep_optimizer_short(source)
-    if source.kind not in WITH_WAYS:
-        return {"": run(source, feeds, precision="float32", options=options)}
-    try:
-        return run_each_way(source, feeds, options)
-    except UsageError:
-        if source.kind != "savedmodel":
-            raise
-    # The file's users cannot set its variables, so no way of using it accepts such feeds.
-    return {"": run_stateful(stateful_from_saved_model(source.file, options), feeds, precision="float32")}
+    with checked_file(source, options) as checked:
+        import_tensorflow()
+        check_kernels()
+        keep_optimizer_short(checked)
+        if checked.kind not in WITH_WAYS:
+            return {"": _run_checked(checked, feeds, "float32", options)}
+        try:
+            return run_each_way(checked, feeds, options)
+        except UsageError:
+            if checked.kind != "savedmodel":
+                raise
+        # The file's users cannot set its variables, so no way of using it accepts such feeds.
+        return {"": run_stateful(stateful_from_saved_model(checked.file, options), feeds, precision="float32")}
 
 
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
@@ -117,9 +118,13 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
 
     Raises `Unsupported` if an operator cannot be widened, and `UnsafeInput` for one that may do more than compute.
     """
-    check_file(source, options)
-    import_tensorflow()
-    keep_optimizer_short(source)
+    with checked_file(source, options) as checked:
+        import_tensorflow()
+        keep_optimizer_short(checked)
+        return _run_checked(checked, feeds, precision, options)
+
+
+def _run_checked(source: Source, feeds: Feeds, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
     opened = _OPENERS[source.kind](source, options)
     if opened.stateful is not None and (opened.changes or any(set(feed) - set(opened.inputs) for feed in feeds)):
         return run_stateful(opened.stateful(), feeds, precision=precision)
@@ -145,23 +150,24 @@ def generate(
     import_tensorflow()
     check_kernels()
 
-    def opened(path: Path) -> tuple[Step, dict[str, np.dtype]]:
-        part = Source(source.kind, path)
-        check_file(part, options)
-        return _OPENERS[part.kind](part, options).call, {}
+    with ExitStack() as files:
 
-    return generate_by_steps(opened, source.file, how, prompt)
+        def opened(path: Path) -> tuple[Step, dict[str, np.dtype]]:
+            part = files.enter_context(checked_file(Source(source.kind, path), options))
+            return _OPENERS[part.kind](part, options).call, {}
+
+        return generate_by_steps(opened, source.file, how, prompt)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
     """Return one run of the graph in float64, with a summary of every tensor."""
-    check_file(source, options)
-    import_tensorflow()
-    from .float64 import widen_graph
-    from .trace import trace_graph
+    with checked_file(source, options) as checked:
+        import_tensorflow()
+        from .float64 import widen_graph
+        from .trace import trace_graph
 
-    frozen = _OPENERS[source.kind](source, options).freeze()
-    return trace_graph(replace(frozen, graph=widen_graph(frozen.graph)), feed)
+        frozen = _OPENERS[checked.kind](checked, options).freeze()
+        return trace_graph(replace(frozen, graph=widen_graph(frozen.graph)), feed)
 
 
 # -- functions and Keras models -----------------------------------------------------------------------------------
