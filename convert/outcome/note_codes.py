@@ -48,6 +48,13 @@ _ROWS = (
         "from `serving_default`; `--signature encode` converts the other one.",
     ),
     NoteCode(
+        "false-dim",
+        ACTION,
+        "A file gives one name to dims of unlike sizes, and the name was dropped.",
+        "Names of dims in an ONNX file are not enforced by any runtime. The converter compares them with the sizes "
+        "that follow from the inputs. Example: the output of `Concat(x, x)` is declared [n, 4], as x is.",
+    ),
+    NoteCode(
         "other-signatures",
         INFO,
         "Signatures and functions of a SavedModel that may do more than compute are left out.",

@@ -22,6 +22,7 @@ from convert.outcome.notes import Note
 from convert.outcome.text import counted
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Finding, Verdict
 from convert.parity.compare.declared_signature import compare_declared_signature
+from convert.parity.compare.dim_names import false_dim_names
 from convert.parity.compare.followed import FollowedSets, followed_sets, later_sets, take_followed
 from convert.parity.compare.outputs import FACTOR, MIN_TOLERANCE
 from convert.parity.compare.overflow import without_overflow
@@ -258,6 +259,12 @@ def check_declared_signature(compared: Compared, verdict: Verdict) -> Verdict:
     return verdict.after(compare_declared_signature(*sides, outputs, pair.options.layout, pair.method, dtypes=dtypes))
 
 
+def names_dims_truly(compared: Compared, verdict: Verdict) -> Verdict:
+    """Return the verdict with notes on outputs whose dims have other sizes than their names say."""
+    texts = false_dim_names(compared.pair.graph, compared.feeds, compared.runs.target)
+    return verdict.after(Finding(notes=tuple(Note(text, code="false-dim") for text in texts)))
+
+
 def keeps_special_values(compared: Compared, verdict: Verdict) -> Verdict:
     """Return the verdict: FAIL if NaN or infinities differ, unless a declared difference or a kernel explains it."""
     pair, special = compared.pair, compared.special
@@ -297,6 +304,7 @@ def is_in_eval_mode(compared: Compared, verdict: Verdict) -> Verdict:
 CHECKS: tuple[Callable[[Compared, Verdict], Verdict], ...] = (
     reaches_branches,
     check_declared_signature,
+    names_dims_truly,
     keeps_special_values,
     check_distributions,
     generates_alike,

@@ -20,8 +20,10 @@ from convert.request.given_inputs import shown_value, tensor_of_value
 from convert.request.nearest import names_hint
 from convert.request.options import InputSpec, Options
 
+from .declared_dims import false_names
 
-def lift_opset(model: ir.Model) -> None:
+
+def lift_opset(model: ir.Model, report: Report) -> None:
     """Convert `model` to the canonical opset, in place; a newer opset keeps operators that the canonical one lacks.
 
     Raises `Unsupported` that lists operators that ONNX lacks or that cannot be converted.
@@ -33,7 +35,7 @@ def lift_opset(model: ir.Model) -> None:
         for node in model.graph.all_nodes():
             if node.domain == _ML and node.op_type == "LabelEncoder":
                 _drop_keys_of_nan(node)
-    _infer_outputs(model)
+    _infer_outputs(model, report)
     convert_opset(model, OPSET, keep_newer=True)
     infer_facts(model)
 
@@ -55,11 +57,12 @@ def _drop_keys_of_nan(node: ir.Node) -> None:
             node.attributes[name] = ir.Attr(name, old.type, [list(old.value)[i] for i in kept])
 
 
-def _infer_outputs(model: ir.Model) -> None:
+def _infer_outputs(model: ir.Model, report: Report) -> None:
     """Infer all dtypes and shapes, also the dims of outputs, including those of subgraphs, that follow from the inputs.
 
-    The declared shape of an output or a loop body is used only if inference finds none. Files whose batch was made
-    dynamic at the inputs only still declare a batch of 1 there; runtimes warn and continue.
+    The declared shape of an output or a loop body is used only if inference finds none, and its names only if they are
+    not false. Files whose batch was made dynamic at the inputs only still declare a batch of 1 there; runtimes warn and
+    continue.
     """
     declared = {y: known_dims(y) for graph in model.graphs() for y in graph.outputs if not y.is_graph_input()}
     for y in declared:
@@ -70,6 +73,8 @@ def _infer_outputs(model: ir.Model) -> None:
         if not any(relaxed):
             break
         infer_facts(model)
+    if _drop_false_names(model, declared, report):
+        infer_facts(model)
     for y, own in declared.items():
         found = known_dims(y)
         if own is not None and found is not None and len(own) == len(found):
@@ -77,6 +82,54 @@ def _infer_outputs(model: ir.Model) -> None:
             y.shape = ir.Shape([old if new is None or isinstance(old, str) else new for old, new in pairs])
         elif own is not None:
             y.shape = ir.Shape(own)
+
+
+def _drop_false_names(model: ir.Model, declared: dict[ir.Value, tuple[Dim, ...] | None], report: Report) -> bool:
+    """Drop declared names that inference refutes, with a note; return whether there are any in loops.
+
+    A state of a loop has its name at the input and the output of the body and at the output of the node.
+    """
+    false = false_names(model, declared)
+    in_loops = False
+    for node in model.graph.all_nodes():
+        for inside, output, state in _inner_outputs(node):
+            if axes := false.get(inside, set()):
+                false[output] = false.get(output, set()) | axes
+                if state is not None:
+                    in_loops = True
+                    state.shape = _without(known_dims(state), axes)
+    false_outputs = [y for y in model.graph.outputs if false.get(y)]
+    shown = [f"{y.name} [{', '.join(map(str, declared[y] or ()))}]" for y in false_outputs if y in declared]
+    for y, axes in false.items():
+        if y in declared:
+            declared[y] = _dims_without(declared[y], axes)
+    if shown:
+        report.note(
+            f"the file gives one name to dims of unlike sizes; it was dropped from outputs: {', '.join(shown)}",
+            code="false-dim",
+        )
+    return in_loops
+
+
+def _inner_outputs(node: ir.Node) -> list[tuple[ir.Value, ir.Value, ir.Value | None]]:
+    """Return the outputs of branches and the states of loops: inside, at the node, and the input of the loop's body."""
+    if node.domain or node.op_type not in ("If", "Loop", "Scan"):
+        return []
+    if node.op_type == "If":
+        branches = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+        return [(inner, y, None) for graph in branches for inner, y in zip(graph.outputs, node.outputs, strict=True)]
+    body, first = node.attributes["body"].as_graph(), 2 if node.op_type == "Loop" else 0
+    count = len(node.inputs) - first - node.attributes.get_int("num_scan_inputs", 0)
+    return [(body.outputs[first // 2 + i], node.outputs[i], body.inputs[first + i]) for i in range(count)]
+
+
+def _dims_without(dims: tuple[Dim, ...] | None, axes: set[int]) -> tuple[Dim, ...] | None:
+    return None if dims is None else tuple(None if a in axes else d for a, d in enumerate(dims))
+
+
+def _without(dims: tuple[Dim, ...] | None, axes: set[int]) -> ir.Shape | None:
+    kept = _dims_without(dims, axes)
+    return None if kept is None else ir.Shape(kept)
 
 
 _MOST_NESTED = 8

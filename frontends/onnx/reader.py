@@ -101,7 +101,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     fix_values(model, options, report)
     check_dims(model)
     find_facts(model)
-    lift_opset(model)
+    lift_opset(model, report)
     write_in_onnx(model, report)
     fix_inputs(model, options, report)
     decide_branches(model)
