@@ -24,6 +24,7 @@ from convert.runtimes.start_tensorflow import import_tensorflow
 
 from . import hdf5_check
 from .keras_counts import bounded_by_file
+from .keras_modules import with_current_modules
 from .keras_two import REPLACED, Writer, replaced_problem, translate
 from .keras_two_cudnn import cudnn_weights_converted
 from .keras_two_layers import custom_objects
@@ -103,7 +104,7 @@ def _unpacked_into(folder: Path) -> Iterator[None]:
 
 def _checked_config(path: Path, trust: bool) -> Any:
     try:
-        config = _read_config(path)
+        config = with_current_modules(_read_config(path), REPLACED)
         if not trust:
             check_config(config, str(path))
         _check_links(path)

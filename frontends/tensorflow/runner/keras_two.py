@@ -1,4 +1,4 @@
-"""Translates configurations of Keras 1 and 2 that Keras 3 would read differently or not at all.
+r"""Translates configurations of Keras 1 and 2 that Keras 3 would read differently or not at all.
 
 A layer of Keras 2 names its function only, and Keras 3 has other functions under some of these names. Models with every
 layer and activation, written by Keras 2.2.4, tf.keras of TensorFlow 1.15 and Keras 2.15, were loaded by Keras 3.15 and
@@ -22,7 +22,8 @@ Keras 3 does not know these at all:
 - `CuDNNLSTM` and `CuDNNGRU` (`keras_two_cudnn.py`), `LocallyConnected1D` and `LocallyConnected2D`
 - functions and operators of TensorFlow as layers (`keras_two_functions.py`)
 - tensors among the arguments of a call, and initial states (`keras_two_calls.py`)
-- `ThresholdedReLU`, thresholds below zero, `/` in the names of layers, and `Attention(causal=True)`
+- `ThresholdedReLU`, thresholds below zero, and `Attention(causal=True)`
+- characters such as `/` and `\` in the names of layers
 - the shapes that `MultiHeadAttention` is configured with
 """
 
@@ -102,6 +103,8 @@ class Writer:
         """Return the writer for a version such as `2.2.4-tf`; no version means Keras 1, which recorded none."""
         numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
         major, minor = (*numbers, 0, 0)[:2] if numbers else (1, 0)
+        if numbers and major == 0:  # keras_core, the preview of Keras 3
+            major, minor = 3, 0
         # From 2.4 on, the package keras is TensorFlow's Keras too.
         return cls((major, minor), version.endswith("-tf") or (major, minor) >= (2, 4), backend)
 
@@ -115,6 +118,7 @@ def translate(config: Any, writer: Writer, label: str) -> Any:
     if writer.version < (3, 0):
         _translate_old(config, writer, label)
     for entry in _entries(config):
+        _rename_layers(entry)
         axis = entry["config"].get("axis", 0)
         if axis is None or (isinstance(axis, list) and len(axis) > 1):  # Keras 3.15 drops these when it loads HDF5
             _mark(entry)
@@ -136,7 +140,6 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
             del entry["module"]
             _mark(entry)
         _count_calls_from_zero(entry)
-        _rename_layers(entry)
         layers = entry["config"].get("layers")
         if isinstance(layers, list):
             translate_calls([n for n in layers if isinstance(n, dict) and isinstance(n.get("config"), dict)])
@@ -214,16 +217,20 @@ def _count_calls_from_zero(entry: dict[str, Any]) -> None:
             origin[1] -= 1
 
 
+_REJECTED = re.compile(r"[^A-Za-z0-9_.-]")
+"""Characters that Keras 3 rejects in the name of a layer (`/`), or TensorFlow in the name of a node, such as `\\`."""
+
+
 def _rename_layers(entry: dict[str, Any]) -> None:
-    """Write `_` for each `/` in the names of a model's layers, which Keras 3 rejects."""
+    """Write `_` for each character in the names of a model's layers that Keras 3 or TensorFlow rejects."""
     if not isinstance(entry["config"], dict):
         return
     layers = [n for n in _listed(entry["config"].get("layers")) if isinstance(n, dict)]
     taken = {str(n.get("name")) for n in layers}
     renamed = dict[str, str]()
     for name in sorted(taken):
-        if "/" in name:
-            new = name.replace("/", "_")
+        if _REJECTED.search(name):
+            new = _REJECTED.sub("_", name)
             while new in taken:
                 new += "_"
             renamed[name] = new
@@ -236,9 +243,9 @@ def _rename_layers(entry: dict[str, Any]) -> None:
             layer["name"] = renamed.get(layer["name"], layer["name"])
         config = layer.get("config")
         if isinstance(config, dict) and isinstance(config.get("name"), str):
-            config["name"] = renamed.get(config["name"], config["name"].replace("/", "_"))
+            config["name"] = renamed.get(config["name"], _REJECTED.sub("_", config["name"]))
     if isinstance(entry["config"].get("name"), str):
-        entry["config"]["name"] = entry["config"]["name"].replace("/", "_")
+        entry["config"]["name"] = _REJECTED.sub("_", entry["config"]["name"])
 
 
 def _origins(value: Any) -> Iterator[list[Any]]:

@@ -226,13 +226,27 @@ def test_a_layer_as_activation_keeps_its_weights(tmp_path: Path, name: str) -> N
     np.testing.assert_allclose(found(path, feed)[0], np.asarray(model(feed)), 1e-5, 1e-5)
 
 
-def test_slashes_in_names_of_layers(tmp_path: Path) -> None:
-    """MobileNetV3 of keras.applications has them."""
-    first = _layer("Activation", "a/b", [["x", 0, 0, {}]], activation="tanh")
-    second = _layer("Activation", "a_b", [["a/b", 0, 0, {}]], activation="relu")
+@pytest.mark.parametrize("between", ["/", "\\", " ", ":", "é"])
+def test_characters_in_names_of_layers(tmp_path: Path, between: str) -> None:
+    """MobileNetV3 of keras.applications has slashes; names made of paths on Windows have backslashes."""
+    first = _layer("Activation", f"a{between}b", [["x", 0, 0, {}]], activation="tanh")
+    second = _layer("Activation", "a_b", [[f"a{between}b", 0, 0, {}]], activation="relu")
     feed = images(2, 6)
     (got,) = found(_write(tmp_path / "m.h5", _model(_input("x", 6), first, second)), feed)
     np.testing.assert_allclose(got, np.maximum(np.tanh(feed), 0), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.keras"])
+def test_backslashes_in_names_of_layers_of_keras_three(tmp_path: Path, name: str) -> None:
+    inner = keras.Sequential([keras.Input((5,)), layers.Dense(4, name="q\\q")], name="m\\m")
+    x = keras.Input((6,), name="in\\x")
+    y = layers.Dense(5, name="d_e")(layers.Dense(6, name="d\\e")(x))
+    model = keras.Model(x, layers.Activation("tanh", name="out\\y")(inner(y)), name="f\\m")
+    weights(model)
+    model.save(tmp_path / name)
+    feed = images(4, 6)
+    want = np.asarray(model(feed))
+    np.testing.assert_allclose(found(tmp_path / name, feed)[0], want, 1e-5, 1e-5)
 
 
 def _on_windows(path: Path, model: Any, *, twice: bool = False) -> Path:
