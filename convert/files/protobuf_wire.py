@@ -21,7 +21,7 @@ SAMPLE = 64
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 _TEXT = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-_IDENTIFIER = re.compile(r"[A-Za-z_>][\w>.|/:-]*")
+_PATTERNS = {"identifier": re.compile(r"[A-Za-z_>][\w>.|/:-]*"), "name": re.compile(r".*", re.DOTALL)}
 
 
 class Field(NamedTuple):
@@ -50,8 +50,9 @@ class TruncatedMessage(Exception):
 class Message:
     """The form of a message: the type of each field, and the required fields.
 
-    A type is "int", "text", "identifier", "bytes", "floats", "doubles", "ints" (packed or not), or a `Message`. One
-    field must have a number of at least `reaches`.
+    A type is "int", "text", "name", "identifier", "bytes", "floats", "doubles", "ints" (packed or not), or a `Message`.
+    A name is text that may hold control characters, which ONNX and Caffe2 allow. One field must have a number of at
+    least `reaches`.
     """
 
     fields: Mapping[int, str | Message]
@@ -67,16 +68,16 @@ _META_INFO = Message({1: "text", 2: "bytes", 3: "bytes", 4: "text", 5: "text", 6
 _META_GRAPH = Message({1: _META_INFO, 2: _GRAPH_DEF, 3: "bytes", 4: "bytes", 5: "bytes", 6: "bytes", 7: "bytes"}, (2,))
 _SAVED_MODEL = Message({1: "int", 2: _META_GRAPH}, (2,))
 _NODE = Message({
-    1: "text", 2: "text", 3: "text", 4: "identifier", 5: "bytes", 6: "bytes", 7: "text", 8: "text", 9: "bytes",
+    1: "name", 2: "name", 3: "name", 4: "identifier", 5: "bytes", 6: "bytes", 7: "text", 8: "name", 9: "bytes",
     10: "bytes",
 }, (4,))  # fmt: skip
-_VALUE_INFO = Message({1: "text", 2: "bytes", 3: "bytes", 4: "bytes"}, (1,))
+_VALUE_INFO = Message({1: "name", 2: "bytes", 3: "bytes", 4: "bytes"}, (1,))
 _GRAPH = Message({
-    1: _NODE, 2: "text", 5: "bytes", 10: "bytes", 11: _VALUE_INFO, 12: _VALUE_INFO, 13: _VALUE_INFO, 14: "bytes",
+    1: _NODE, 2: "name", 5: "bytes", 10: "bytes", 11: _VALUE_INFO, 12: _VALUE_INFO, 13: _VALUE_INFO, 14: "bytes",
     15: "bytes", 16: "bytes",
 })  # fmt: skip
 _MODEL = Message({
-    1: "int", 2: "text", 3: "text", 4: "text", 5: "int", 6: "bytes", 7: _GRAPH, 8: Message({1: "text", 2: "int"}),
+    1: "int", 2: "name", 3: "name", 4: "text", 5: "int", 6: "bytes", 7: _GRAPH, 8: Message({1: "text", 2: "int"}),
     14: "bytes", 20: "bytes", 25: "bytes", 26: "bytes",
 }, (7,))  # fmt: skip
 _TENSOR = Message({
@@ -84,11 +85,11 @@ _TENSOR = Message({
     10: "doubles", 11: "ints", 12: "bytes", 13: "bytes", 14: "int", 16: "bytes",
 }, (2,))  # fmt: skip
 _OPERATOR = Message({
-    1: "text", 2: "text", 3: "text", 4: "identifier", 5: "bytes", 6: "bytes", 7: "text", 8: "text", 9: "int",
+    1: "name", 2: "name", 3: "name", 4: "identifier", 5: "bytes", 6: "bytes", 7: "text", 8: "text", 9: "int",
     10: "bytes", 11: "text", 12: "int",
 }, (4,))  # fmt: skip
 _NET_DEF = Message({
-    1: "text", 2: _OPERATOR, 3: "text", 4: "int", 5: "bytes", 6: "bytes", 7: "text", 8: "text", 9: "bytes",
+    1: "name", 2: _OPERATOR, 3: "text", 4: "int", 5: "bytes", 6: "bytes", 7: "name", 8: "name", 9: "bytes",
 }, (2,))  # fmt: skip
 _CAFFE = Message({1: "text", 2: "bytes", 100: Message({1: "text", 2: "identifier"}, (2,))}, (100,))
 _PADDLE = Message({1: Message({1: "int", 2: "int", 3: "bytes", 4: "bytes", 5: "int"}, (1, 2, 4)), 4: "bytes"}, (1,))
@@ -242,7 +243,7 @@ def _has_type(data: Bytes, item: Field, kind: str | Message) -> bool:
         return False
     if isinstance(kind, Message):
         return item.cut > 0 or _message_fits(data, item.start, item.end, kind)
-    pattern = _IDENTIFIER if kind == "identifier" else _TEXT
+    pattern = _PATTERNS.get(kind, _TEXT)
     return kind == "bytes" or _is_text(data[item.start : min(item.end, item.start + 1024)], pattern)
 
 

@@ -37,6 +37,7 @@ from .notes import check_notes
 from .repair import allow_unlisted_weights, give_output_types, repair
 from .runtime_operators import find_facts, give_domain, write_in_onnx
 from .strict import contradiction_in
+from .weight_sizes import fix_channels
 from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
 
 Weights = dict[str, ir.TensorProtocol]
@@ -103,6 +104,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     find_facts(model)
     lift_opset(model, report)
     write_in_onnx(model, report)
+    fix_channels(model, report)
     fix_inputs(model, options, report)
     decide_branches(model)
     record_constants_of_operators(model.graphs())
@@ -305,6 +307,7 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
                 f"the model is of opset {entry.version}, and the installed onnx knows opsets 1 to {newest}",
                 hint="install a newer onnx, which may read it: pip install --upgrade onnx",
             )
+    _check_other_domains(proto)
     for container in (proto.opset_import, *(f.opset_import for f in proto.functions)):
         for entry in container:
             if entry.domain == "ai.onnx":
@@ -324,6 +327,30 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
                 graphs.extend(inner)
                 pending.extend(g.node for g in inner)
     _rename_dims([v for g in graphs for v in (*g.input, *g.output, *g.value_info)])
+
+
+def _check_other_domains(proto: onnx.ModelProto) -> None:
+    """Raise `Unsupported` for an opset of ONNX's other domains that the installed onnx does not know.
+
+    An entry without a node is removed.
+    """
+    known = onnx.defs.C.schema_version_map()
+    used = {
+        node.domain for nodes in (proto.graph.node, *(f.node for f in proto.functions)) for node in all_nodes(nodes)
+    }
+    for entry in list(proto.opset_import):
+        if entry.domain in ("", "ai.onnx") or entry.domain not in known:
+            continue
+        least, most = known[entry.domain]
+        if least <= entry.version <= most:
+            continue
+        if entry.domain in used:
+            raise Unsupported(
+                f"the model is of opset {entry.version} of {entry.domain}, and the installed onnx knows opsets {least} "
+                f"to {most}",
+                hint="install a newer onnx, which may read it: pip install --upgrade onnx",
+            )
+        proto.opset_import.remove(entry)
 
 
 def _rename_dims(values: Sequence[onnx.ValueInfoProto]) -> None:

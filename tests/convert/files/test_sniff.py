@@ -180,6 +180,16 @@ def test_caffe2(tmp_path: Path) -> None:
         sniff(folder)
 
 
+@pytest.mark.parametrize("character", ["\n", "\r", "\x01", "\x1b", "\x7f", "\x00"])
+def test_names_in_onnx_hold_any_character(tmp_path: Path, character: str) -> None:
+    names = [name + character for name in "xynpg"]
+    node = onnx.helper.make_node("Relu", names[:1], names[1:2], name=names[2])
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in names[:2]]
+    graph = onnx.helper.make_graph([node], names[4], ends[:1], ends[1:])
+    (path := tmp_path / "m.onnx").write_bytes(onnx.helper.make_model(graph, producer_name=names[3]).SerializeToString())
+    assert sniff(path) == "onnx"
+
+
 def test_every_message_of_onnx_own_test_data_is_told_apart() -> None:
     data = Path(onnx.__file__).parent / "backend" / "test" / "data"
     models = sorted(data.rglob("*.onnx"))

@@ -219,6 +219,20 @@ def test_an_output_of_maps_is_refused_with_the_way_out() -> None:
     assert [v.name for v in shared.graph.outputs] == ["label", "numbers"]
 
 
+@pytest.mark.parametrize("version", [0, 11])
+def test_unknown_opsets_of_other_domains(version: int) -> None:
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
+    scaler = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0])
+    for node in (scaler, helper.make_node("Relu", ["x"], ["y"])):
+        graph = helper.make_graph([node], "g", [info("x", [2])], [info("y", [2])])
+        proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+        if node is scaler:
+            with pytest.raises(Unsupported, match=rf"opset {version} of ai\.onnx\.ml"):
+                read(proto)
+        else:
+            read(proto)
+
+
 def test_dims_whose_names_are_numbers_are_dynamic(tmp_path: Path) -> None:
     """A dim called `7` has any size; names that differ stay different, also from `dim_7_`."""
     names = ["7", "7.", "7-", "dim_7_", "7", "3+4", "n+1"]
