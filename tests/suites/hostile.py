@@ -59,6 +59,7 @@ from tests.suites.hostile_files.input_files import input_files
 from tests.suites.hostile_files.jax_files import jax_files
 from tests.suites.hostile_files.keras_files import keras_files
 from tests.suites.hostile_files.lite_files import lite_files
+from tests.suites.hostile_files.module_files import module_files
 from tests.suites.hostile_files.notes_files import notes_files
 from tests.suites.hostile_files.onnx_files import onnx_files
 from tests.suites.hostile_files.output_files import output_files
@@ -75,6 +76,7 @@ from tests.support.unchecked import switch_checks_off
 
 MAKERS: dict[str, Maker] = {
     "pickles": pickle_files,
+    "modules": module_files,
     "archives": archive_files,
     "torchscript": torchscript_files,
     "exported": exported_files,

@@ -7,6 +7,7 @@ import re
 _BEGINNINGS = "|".join(
     (
         "error: ", "hint: ", "note: ", "assuming ", "time: ", "report: ", "inputs: ", "journal: ",
+        "junit: ",
         r"\[ *\d+\.\d s\] ", r"\[\d+/\d+\] ",  # lines of progress, and of finished tasks
         "  +\\S",  # lines of inputs and outputs, of notes in a verdict, and of items in a list
         r"(?:PASS|FAIL|INCONCLUSIVE)(?:$|: | \(|  error | {2}the outputs are equal)",

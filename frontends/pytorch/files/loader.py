@@ -178,7 +178,7 @@ def _refuse_odd_names(module: torch.nn.Module, path: Path) -> None:
     """Raise `UnsafeInput` for a name that would end its quotes in code that PyTorch generates."""
     try:
         tables = [table(part) for part in module.modules() for table in (own_parts, own_parameters, own_buffers)]
-        names = {str(name) for table in tables for name in table}
+        names = {str(name) for table in tables for name, _ in table.items()}
     except (AttributeError, TypeError, RecursionError) as error:
         raise BadInput(f"{path} holds a module without its parts: {error}", hint="get the file again") from error
     if odd := sorted(name for name in names if _ODD.search(name)):

@@ -192,7 +192,7 @@ def _adaptive_pool(dims: int, operator: str) -> Any:
             out = g.node(f"Global{operator}", [x])
         elif all(_keeps_length(g, x, axis, n) for axis, n in enumerate(target, 2)):
             out = x
-        elif 0 in g.shape(x):
+        elif 0 in (*g.shape(x), *target):
             out = g.Expand(constant_like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *target]))
         else:
             out = _emit_adaptive_pool(g, x, target, operator)
@@ -277,6 +277,10 @@ def _adaptive_max_pool(dims: int) -> Any:
         """Return the maxima, and their indices within each channel if ONNX can compute them."""
         x, lone = ensure_batch_dim(g, x, dims)
         target = _target_sizes(g, x, output_size, dims)
+        if 0 in target:
+            shape = vector(g, [size(g, x, 0), size(g, x, 1), *target])
+            pair = [g.Expand(constant_like(g, 0, x), shape), g.Expand(0, shape)]
+            return [g.Squeeze(v, [0]) if lone else v for v in pair]
         kernel = _equal_windows(g, x, target)
         if kernel is not None:
             pair = _max_pool(dims, True)(g, x, kernel)

@@ -233,3 +233,11 @@ def test_indices_of_sparse_weights_lie_inside(name: str, tmp_path: Path) -> None
     data, storages = sparse_tensors()[name]
     path = hostile.write_torch_zip(tmp_path / "m.pt", data, storages)
     refused(path, 5, "could not be loaded: RuntimeError", tmp_path, "--model", FACTORY)
+
+
+@pytest.mark.parametrize("table", ["_modules", "_parameters", "_buffers"])
+def test_parts_of_a_module_that_are_no_table(table: str, tmp_path: Path) -> None:
+    layer = nn.Linear(2, 2)
+    layer.__dict__[table] = ["x"]
+    torch.save(layer, tmp_path / "m.pt")
+    refused(tmp_path / "m.pt", 5, "holds a module without its parts", tmp_path, "--input", "float32[1,2]")

@@ -43,6 +43,8 @@ ROWS = [
             for target in ((1, 1), (3, 7), (2, 3), (4, 5), (6, 7), (9, 1))
         ),
         case("adaptive_avg_pool1d", f32(2, 4, 9), [4]),
+        case("adaptive_avg_pool2d", X, [0, 3]).named("to nothing"),
+        case("adaptive_max_pool2d", X, [0, 3]).named("to nothing"),
         case("adaptive_avg_pool3d", f32(1, 2, 4, 5, 6), [2, 3, 4]),
         case("_adaptive_avg_pool2d", X, [2, 2]),
         case("_adaptive_avg_pool3d", f32(1, 2, 4, 5, 6), [1, 1, 1]),
