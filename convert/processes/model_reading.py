@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     """Return the shared graph of `source`. Raises as `read` of its frontend does."""
-    with blame_file(source):
+    with blame_file(source, lambda: _contradiction(source, options)):
         return _apart(source, options, lambda: _read(source, options, report))
 
 
@@ -99,10 +99,20 @@ def blame_read_file(source: Source, options: Options, model: ir.Model) -> Abstra
     def find() -> str:
         from convert.graph.mismatches import first_mismatch
 
-        asked = getattr(plugin.frontend_for(source), "find_contradiction", None)
-        return (asked and _apart(source, options, lambda: asked(source))) or first_mismatch(model)
+        return _contradiction(source, options) or first_mismatch(model)
 
     return blame_file(source, find)
+
+
+def _contradiction(source: Source, options: Options) -> str:
+    """Return what the frontend finds wrong in a file; "" if it finds nothing, or does not look."""
+    asked = getattr(plugin.frontend_for(source), "find_contradiction", None)
+    if asked is None:
+        return ""
+    try:
+        return str(_apart(source, options, lambda: asked(source)))
+    except Exception:  # a failure of the check itself is no evidence
+        return ""
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:

@@ -143,6 +143,16 @@ def load(source: Source, options: Options) -> Any:
     return load_source(source, options)
 
 
+def find_contradiction(source: Source) -> str:
+    """Return what is wrong in an exported program on which a rule failed; "" for other files."""
+    if source.kind != "torch-export":
+        return ""
+    from .files.pt2_archive import read_exported
+    from .files.pt2_replay import find_contradiction as find
+
+    return find(read_exported(source.file))
+
+
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:
     """Return the tensors in a file with weights only; None for another kind of file. Raises `BadInput`."""
     if source.kind not in ("torch-state-dict", "safetensors"):

@@ -53,6 +53,7 @@ from tests.suites.hostile_files.asset_files import asset_files
 from tests.suites.hostile_files.caffe2_files import caffe2_files
 from tests.suites.hostile_files.case import Canary, Case, Maker
 from tests.suites.hostile_files.code_files import code_files
+from tests.suites.hostile_files.decoder_files import decoder_files
 from tests.suites.hostile_files.folder_files import folder_files
 from tests.suites.hostile_files.hugging_files import hugging_files
 from tests.suites.hostile_files.input_files import input_files
@@ -60,11 +61,14 @@ from tests.suites.hostile_files.jax_files import jax_files
 from tests.suites.hostile_files.keras_files import keras_files
 from tests.suites.hostile_files.lite_files import lite_files
 from tests.suites.hostile_files.module_files import module_files
+from tests.suites.hostile_files.name_files import name_files
 from tests.suites.hostile_files.notes_files import notes_files
 from tests.suites.hostile_files.onnx_files import onnx_files
 from tests.suites.hostile_files.output_files import output_files
+from tests.suites.hostile_files.payload_files import payload_files
 from tests.suites.hostile_files.pickle_files import pickle_files
 from tests.suites.hostile_files.place_files import manifest_files, place_files
+from tests.suites.hostile_files.program_files import program_files
 from tests.suites.hostile_files.safetensors_files import safetensors_files
 from tests.suites.hostile_files.swapped_files import swapped_files
 from tests.suites.hostile_files.tensorflow_files import tensorflow_files
@@ -80,17 +84,21 @@ MAKERS: dict[str, Maker] = {
     "archives": archive_files,
     "torchscript": torchscript_files,
     "exported": exported_files,
+    "programs": program_files,
     "faces": two_faced_files,
     "safetensors": safetensors_files,
     "hugging": hugging_files,
+    "decoders": decoder_files,
     "onnx": onnx_files,
     "notes": notes_files,
+    "names": name_files,
     "tensorflow": tensorflow_files,
     "assets": asset_files,
     "keras": keras_files,
     "lite": lite_files,
     "caffe2": caffe2_files,
     "stablehlo": jax_files,
+    "payloads": payload_files,
     "places": place_files,
     "manifests": manifest_files,
     "folders": folder_files,
@@ -100,8 +108,8 @@ MAKERS: dict[str, Maker] = {
     "swapped": swapped_files,
 }
 FRAMEWORKS = {
-    **dict.fromkeys(("tensorflow", "assets", "keras", "lite"), "savedmodel"), "caffe2": "caffe2",
-    **dict.fromkeys(("onnx", "notes", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
+    **dict.fromkeys(("tensorflow", "assets", "keras", "lite", "payloads"), "savedmodel"), "caffe2": "caffe2",
+    **dict.fromkeys(("onnx", "notes", "names", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
 }  # fmt: skip
 """The format of the fuzzer that the same frontend reads; `pt` for all others."""
 VERBS = ("inspect", "convert", "source", "target", "python", "batch")
@@ -333,7 +341,7 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
     from tests.suites.fuzz import preload
 
     preload(["onnx"] if given.light else sorted({FRAMEWORKS.get(kind, "pt") for kind in given.classes.split(",")}))
-    hugging = "hugging" in given.classes.split(",") and not given.light
+    hugging = bool({"hugging", "decoders"} & {*given.classes.split(",")}) and not given.light
     if hugging:
         from tests.support.timm_helper import declare_torchvision_operators
 

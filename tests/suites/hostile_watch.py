@@ -248,20 +248,39 @@ def start_helper(place: Path, first: str = "") -> Helper:
 
 
 def start_swapping(path: Path, other: Path) -> subprocess.Popen[bytes]:
-    """Start a process that points the link `path` to `other` and back, some hundred times a second."""
+    """Start a process that points the link `path` to `other` and back, some hundred times a second.
+
+    If `path` is a file, the process truncates it in place, and writes the content of `other` into it again.
+    """
+    if not path.is_symlink():
+        return subprocess.Popen([sys.executable, "-c", _CUT, str(path), str(other)])
     return subprocess.Popen([sys.executable, "-c", _SWAP, str(path), str(other), os.readlink(path)])
 
 
 def stop_swapping(process: subprocess.Popen[bytes], path: Path) -> None:
-    """End the process, and point the link to the good file again."""
+    """End the process, and point the link to the good file again, or make the file whole."""
     process.terminate()
     process.wait()
     good = process.args[-1]  # type: ignore[index]
+    if not path.is_symlink():
+        path.write_bytes(Path(good).read_bytes())
+        return
     Path(f"{path}{_NEXT}").unlink(missing_ok=True)
     path.unlink()
     os.symlink(good, path)
 
 
+_CUT = """
+import os, random, sys, time
+path, good = sys.argv[1:]
+content = open(good, "rb").read()
+file = os.open(path, os.O_WRONLY)
+while True:
+    os.ftruncate(file, random.randrange(len(content)))
+    time.sleep(random.choice((0.001, 0.01, 0.1)))
+    os.pwrite(file, content, 0)
+    time.sleep(random.choice((0.001, 0.01, 0.1)))
+"""
 _SWAP = f"""
 import os, random, sys, time
 NEXT = {_NEXT!r}

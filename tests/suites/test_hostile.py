@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,12 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from convert.processes.sandbox import CALLS, FILES, available_measures
 from tests.suites import hostile as suite
 from tests.suites import hostile_watch as watch
 from tests.suites.hostile import MAKERS
 from tests.suites.hostile_files.case import Canary, Case
+from tests.support.printed_lines import foreign_line
 
 pytestmark = [
     pytest.mark.not_core,
@@ -108,6 +111,23 @@ def test_what_a_command_did_is_read_from_a_log_that_grows(tmp_path: Path) -> Non
         "wrote": "mkdir /etc/no",
         "connected": "3",
     }
+
+
+def test_lines_of_a_batch_with_all_its_files_are_known(tmp_path: Path) -> None:
+    """The page, the results for CI and the changes since another batch are named on lines of their own."""
+    from convert.cli import cli
+
+    told = ""
+    for name, more in (("a", []), ("b", ["--compare-with", "old", "--junit", "j.xml", "--report", "p.html"])):
+        shutil.copy(ROOT / "fixtures" / "mnist_cnn.onnx", tmp_path / f"{name}.onnx")
+        words = ["batch", str(tmp_path / f"{name}.onnx"), "--to", "onnx", "--no-verify", "--jobs", "1"]
+        with contextlib.chdir(tmp_path):
+            done = CliRunner().invoke(cli, [*words, "-o", "new" if more else "old", *more])
+        assert done.exit_code == 0, done.output
+        told = done.output
+    assert {"new: 1", "gone: 1", "junit: j.xml", "report: p.html"} <= {*told.splitlines()}
+    assert foreign_line(told) is None
+    assert foreign_line("forged") == "forged"
 
 
 def test_rows_of_before_are_kept_and_a_cut_one_is_not(tmp_path: Path) -> None:

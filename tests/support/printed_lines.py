@@ -6,16 +6,17 @@ import re
 
 _BEGINNINGS = "|".join(
     (
-        "error: ", "hint: ", "note: ", "assuming ", "time: ", "report: ", "inputs: ", "journal: ",
-        "junit: ",
+        "error: ", "hint: ", "note: ", "assuming ", "time: ", "report: ", "inputs: ", "journal: ", "junit: ",
         r"\[ *\d+\.\d s\] ", r"\[\d+/\d+\] ",  # lines of progress, and of finished tasks
         "  +\\S",  # lines of inputs and outputs, of notes in a verdict, and of items in a list
         r"(?:PASS|FAIL|INCONCLUSIVE)(?:$|: | \(|  error | {2}the outputs are equal)",
         r"\d+  \S", "step \\d+ breaks$", "no step breaks$",
         r"\d+ (?:verified|converted|convertible|mismatch|inconclusive|unsupported|bad input|unsafe|usage|limit|timeout"
         "|memory|crash|lost|changed|failed|interrupted)(?:,|$)",
+        r"(?:new failures|repaired|other outcomes|sizes|errors|new|gone): \d+$",  # changes since another batch
         "nothing to do$", "unsupported, by the number of conversions", "operators: ", "interrupted$",
         r".* → .*  \(\w[\w. -]*(?:, [\d.]+ \w?B)?(?:, [\d.]+ s)?\)$",  # lines of converted files
+        r".*: assuming .* --input\)$",  # about one of two models
         r".*: [a-z][a-z0-9-]+$", r".* \([a-z][a-z0-9-]+\) can be converted to ",  # lines of inspected files
     )
 )  # fmt: skip

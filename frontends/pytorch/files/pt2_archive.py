@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,11 +114,13 @@ def _read_current(path: Path, trust: bool) -> ExportedProgram:
 
 @contextmanager
 def _no_log() -> Iterator[None]:
-    """Suppress the traceback that PyTorch logs for an error that it also raises."""
+    """Suppress warnings, and the traceback that PyTorch logs for an error that it also raises."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logging.disable(before)
 

@@ -200,6 +200,11 @@ def _exported() -> bytes:
     return bytes(export.export(jax.jit(lambda x: jnp.tanh(x).reshape(batch * 2, 4)))(described).serialize())
 
 
+def hostile_modules(canary: Canary) -> dict[str, str]:
+    """Return the text of every hostile module."""
+    return _deep() | _huge() | _foreign(canary)
+
+
 def jax_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """Modules as text, then changed and truncated bytecode, then changed files of jax.export."""
     from convert.frontends.jax.files.parsing import parse_module
@@ -207,7 +212,7 @@ def jax_files(folder: Path, canary: Canary) -> Iterator[Case]:
     good = folder / "good.mlir"
     text = _main(f"%r = stablehlo.tanh %x : {T}")
     good.write_text(text)
-    for name, module in (_deep() | _huge() | _foreign(canary)).items():
+    for name, module in hostile_modules(canary).items():
         path = folder / f"{file_name(name)}.mlir"
         path.write_text(module)
         yield Case(name, path, good=good)

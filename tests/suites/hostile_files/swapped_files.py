@@ -8,9 +8,12 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import onnx
+
 from tests.suites.hostile_files.case import FIXTURES, Canary, Case, file_name, members, stored
 from tests.suites.hostile_files.keras_files import KERAS
-from tests.suites.hostile_files.onnx_files import external
+from tests.suites.hostile_files.onnx_files import Info, Node, external, model_of
 from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files
 from tests.support.hostile import pickles, write_torch_zip
 
@@ -74,6 +77,33 @@ def _inside(folder: Path, canary: Canary) -> Iterator[tuple[str, Path, Path, Pat
     yield "a SavedModel's graph", saved, saved / "saved_model.pb", Path("good.pb"), Path("other.pb")
 
 
+def _cut(folder: Path) -> Iterator[tuple[str, Path, Path, Path]]:
+    """Return large models, with the file that is truncated in place while they are read, and a copy of it.
+
+    A mapped file that is truncated ends the process by SIGBUS where a read is an error.
+    """
+    import torch
+
+    size = 1 << 21
+    weight = model_of([Node("Add", ["x", "w"], ["y"])], {"w": np.ones(size, "f4")}, [Info("x", 1, [size])])
+    onnx.save(weight, folder / "whole.onnx")
+    onnx.save(weight, folder / "apart.onnx", save_as_external_data=True, location="apart.data")
+    yield "ONNX", folder / "whole.onnx", folder / "whole.onnx", FIXTURES / "mnist_cnn.onnx"
+    yield "external data", folder / "apart.onnx", folder / "apart.data", FIXTURES / "mnist_cnn.onnx"
+    layer = torch.nn.Linear(1 << 10, 1 << 11).eval()
+    torch.save(layer, folder / "layer.pt")
+    torch.jit.script(layer).save(str(folder / "script.pt"))
+    torch.export.save(torch.export.export(layer, (torch.ones(2, 1 << 10),)), folder / "program.pt2")
+    for name in ("layer.pt", "script.pt", "program.pt2"):
+        yield name, folder / name, folder / name, FIXTURES / "mnist_cnn.pt"
+    for name in ("mnist_cnn.keras", "mnist_cnn_frozen.pb"):
+        copy = Path(shutil.copy(FIXTURES / name, folder / f"cut_{name}"))
+        yield name, copy, copy, FIXTURES / name
+    saved = Path(shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", folder / "cut_saved"))
+    data = saved / "variables" / "variables.data-00000-of-00001"
+    yield "a SavedModel's variables", saved, data, FIXTURES / "mnist_cnn.savedmodel"
+
+
 def swapped_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """Return each pair several times, because the moment at which a file changes is random."""
     verbs = ("inspect", "convert", "source", "target")
@@ -86,3 +116,9 @@ def swapped_files(folder: Path, canary: Canary) -> Iterator[Case]:
         if not link.exists():
             os.symlink(first, link)
         yield Case(name, model, good=FIXTURES / "mnist_cnn.onnx", verbs=verbs, swap=(link, other))
+    (folder / "cut").mkdir()
+    for name, model, file, good in _cut(folder / "cut"):
+        copy = Path(shutil.copy(file, f"{file}.whole"))
+        words = ("--input", "float32[2,1024]") if model.name in ("layer.pt", "script.pt") else ()
+        for turn in range(REPEATS):
+            yield Case(f"cut: {name}, turn {turn}", model, words, good, verbs=verbs, swap=(file, copy))
