@@ -6,8 +6,9 @@ Runs pytest once under each setting of `tests/support/processors.py`, by default
 
     python tests/suites/processors.py --settings SSE4 tests/convert/reference tests/frontends/jax -m "slow or not slow"
 
-Prints a row for each setting, followed by the tests that failed. The exit code is 1 if one did, or if pytest could not
-run. A setting cannot add instructions: "AVX-512" on a processor without them equals "this one".
+Prints a row for each setting, followed by the tests that failed, and the sums at the end. The exit code is 1 if one
+failed, or if pytest could not run. A setting cannot add instructions: "AVX-512" on a processor without them equals
+"this one".
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,17 +58,19 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", choices=PROCESSORS, default=list(PROCESSORS))
     parser.add_argument("--workers", default="auto", help="processes that run tests (pytest's -n)")
     options, arguments = parser.parse_known_args()
-    failed = False
+    failed, sums = False, Counter[str]()
     print(f"{'setting':12}{'passed':>8}{'failed':>8}{'skipped':>9}")
     for setting in options.settings:
         code, told = run_tests(setting, arguments, options.workers)
         found = counts(told)
         wrong = found.get("failed", 0) + found.get("error", 0)
+        sums.update(passed=found.get("passed", 0), failed=wrong)
         print(f"{setting:12}{found.get('passed', 0):>8}{wrong:>8}{found.get('skipped', 0):>9}", flush=True)
         if code:
             failed = True
             lines = [line for line in told.splitlines() if line.startswith(("FAILED", "ERROR"))]
             print("\n".join(lines) or told[-2000:], flush=True)
+    print(f"{len(options.settings)} settings: {sums['passed']} passed, {sums['failed']} failed")
     sys.exit(failed)
 
 

@@ -34,3 +34,4 @@ def test_a_test_that_fails_on_one_processor_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert rows[1:3] == [["this", "one", "1", "0", "0"], ["SSE3", "0", "1", "0"]]
     assert "test_one" in done.stdout
+    assert done.stdout.splitlines()[-1] == "2 settings: 1 passed, 1 failed"
