@@ -122,8 +122,8 @@ def _run(verb: str, place: faults.Place, words: Sequence[str], codes: set[int], 
         )
     except subprocess.TimeoutExpired:
         return ["it went on for two minutes"]
-    allowed = codes | ({1} if verb == "batch" and 6 in codes else set())  # it prints its tasks one by one
+    allowed = codes | ({1} if verb in faults.BATCHES and 6 in codes else set())  # it prints its tasks one by one
     wrong = [] if done.returncode in allowed else [f"exit code {done.returncode}: {done.stderr[-300:]}"]
-    if done.returncode and "error:" not in done.stderr and codes != {6} and verb != "batch":
+    if done.returncode and "error:" not in done.stderr and codes != {6} and verb not in faults.BATCHES:
         wrong.append(f"no error is told: {done.stderr[-300:]!r}")
     return wrong + faults.find_faults(verb, place, mark, done.stderr, swept=True)
