@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,14 @@ def test_lines_of_a_batch_with_all_its_files_are_known(tmp_path: Path) -> None:
     assert {"new: 1", "gone: 1", "junit: j.xml", "report: p.html"} <= {*told.splitlines()}
     assert foreign_line(told) is None
     assert foreign_line("forged") == "forged"
+
+
+def test_the_table_of_promises_names_every_class_and_only_tests_that_exist() -> None:
+    table = (ROOT / "convert" / "files" / "tests.md").read_text()
+    named = set(re.findall(r"`(tests/[\w/]+\.py)", table))
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    classes = [words.split(",") for words in re.findall(r"--classes ([a-z0-9,]+)", table)]
+    assert {name for words in classes for name in words} == set(MAKERS)
 
 
 def test_rows_of_before_are_kept_and_a_cut_one_is_not(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import signal as signals
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -366,3 +367,9 @@ def test_a_command_writes_its_output_and_nothing_else(tmp_path: Path, action: st
     )
     assert not right.returncode, right.stderr
     assert (aim / "b").exists()
+
+
+def test_trying_the_measures_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    available_measures()
+    assert not list(tmp_path.iterdir())
