@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from convert.files.scratch import scratch_folder
 from convert.processes.disk_space import largest_file
 from convert.processes.system_calls import (
     SET_PARENT_DEATH_SIGNAL,
@@ -404,14 +403,15 @@ def _close_calls(programs: bool) -> None:
 def available_measures() -> tuple[str, ...]:
     """Return the measures that `confine` can put in force here, tried in a separate process."""
     reading, writing = os.pipe()
-    with scratch_folder() as folder:  # the confined process itself cannot remove it
-        pid = os.fork()
-        if not pid:
-            with contextlib.suppress(BaseException):
-                os.write(writing, "\n".join(confine(folder, 60, None)).encode())
-            os._exit(0)
-        os.close(writing)
-        with open(reading) as found:
-            content = found.read()
-        os.waitpid(pid, 0)
+    pid = os.fork()
+    if not pid:
+        with contextlib.suppress(BaseException):
+            # Any folder will do, for nothing is written. A folder made for this would be left behind: the confined
+            # process cannot remove it, and commands that read no model end at once on a signal.
+            os.write(writing, "\n".join(confine(Path("/"), 60, None)).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as found:
+        content = found.read()
+    os.waitpid(pid, 0)
     return tuple(filter(None, content.split("\n")))

@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -109,7 +110,10 @@ def reset(place: Place) -> None:
     shutil.rmtree(place.folder / "out")
     shutil.copytree(place.folder / "before", place.folder / "out")
     for left in (place.folder / "tmp").iterdir():
-        shutil.rmtree(left, ignore_errors=True)
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
 
 
 def _finish(place: Place, verb: str) -> None:
@@ -228,8 +232,15 @@ def find_faults(verb: str, place: Place, mark: str, err: str, *, swept: bool) ->
         found.append("the output is part old and part new")
     if swept:
         found += [f"{name} is left" for name in hidden]
-        found += [f"{path.name} is left" for path in (place.folder / "tmp").iterdir()]
+        found += [f"{path.name} is left" for path in (place.folder / "tmp").iterdir() if not _is_probe(path)]
     return found
+
+
+def _is_probe(path: Path) -> bool:
+    """Return whether Python's tempfile wrote this file to test the folder; a SIGKILL at that moment leaves it."""
+    return (
+        path.is_file() and re.fullmatch("[a-z0-9_]{8}", path.name) is not None and path.read_bytes() in (b"", b"blat")
+    )
 
 
 def _left_processes(mark: str) -> list[str]:
