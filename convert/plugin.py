@@ -6,6 +6,8 @@ The protocols here say what such a module offers.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -492,7 +494,8 @@ def source_for_object(model: Any) -> Source:
     for frontend in frontends().values():
         if kind := frontend.claims(model):
             return Source(kind, model=model)
+    plain = inspect.isroutine(model) or isinstance(model, functools.partial)
     raise UsageError(
         f"no frontend reads a {type(model).__module__}.{type(model).__qualname__}",
-        hint="`convert formats` lists what can be read",
+        hint="pass jax.jit(f) or tf.function(f) instead of f" if plain else "`convert formats` lists what can be read",
     )

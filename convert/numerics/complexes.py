@@ -142,6 +142,50 @@ def logarithm(g: Graph, x: Complex) -> Complex:
     return Complex(g.Log(length_of(g, x.real, x.imag)), arctangent(g, x.imag, x.real))
 
 
+def logarithm_plus_one(g: Graph, x: Complex, real_function: Callable[[Graph, ir.Value], ir.Value]) -> Complex:
+    """Return log(1 + a + bi), whose real part is log1p(a (2 + a) + b²) / 2 near 0; `real_function` computes log1p."""
+    one, two, half = (_number(g, n, x.real) for n in (1.0, 2.0, 0.5))
+    above = g.Add(x.real, one)
+    near = g.Add(g.Mul(x.real, g.Add(x.real, two)), g.Mul(x.imag, x.imag))
+    small = g.Less(g.Max(g.Abs(x.real), g.Abs(x.imag)), half)
+    real = g.Where(small, g.Mul(real_function(g, near), half), g.Log(length_of(g, above, x.imag)))
+    return Complex(real, arctangent(g, x.imag, above))
+
+
+def sigmoid(g: Graph, x: Complex) -> Complex:
+    """1 / (1 + exp(-z))."""
+    found = exponential(g, Complex(g.Neg(x.real), g.Neg(x.imag)))
+    return reciprocal(g, Complex(g.Add(found.real, _number(g, 1.0, x.real)), found.imag))
+
+
+def angle_of_pair(g: Graph, y: Complex, x: Complex) -> Complex:
+    """Return atan2 of complex numbers as XLA defines it: -i log((x + iy) / √(x² + y²))."""
+    above = Complex(g.Sub(x.real, y.imag), g.Add(x.imag, y.real))
+    first, second = square(g, x), square(g, y)
+    below = root(g, Complex(g.Add(first.real, second.real), g.Add(first.imag, second.imag)))
+    found = logarithm(g, quotient(g, above, below))
+    return Complex(found.imag, g.Neg(found.real))
+
+
+def larger(g: Graph, x: Complex, y: Complex) -> Complex:
+    """Return the larger one, compared by real parts, then by imaginary parts."""
+    return _chosen(g, _is_greater(g, x, y), x, y)
+
+
+def smaller(g: Graph, x: Complex, y: Complex) -> Complex:
+    """Return the smaller one, compared by real parts, then by imaginary parts."""
+    return _chosen(g, _is_greater(g, y, x), x, y)
+
+
+def _is_greater(g: Graph, x: Complex, y: Complex) -> ir.Value:
+    same = g.And(g.Equal(x.real, y.real), g.Greater(x.imag, y.imag))
+    return g.Or(g.Greater(x.real, y.real), same)
+
+
+def _chosen(g: Graph, first: ir.Value, x: Complex, y: Complex) -> Complex:
+    return Complex(g.Where(first, x.real, y.real), g.Where(first, x.imag, y.imag))
+
+
 def root(g: Graph, x: Complex) -> Complex:
     """Return the root of z with a non-negative real part: with t = √((|a| + |z|) / 2) it is t + i b/2t, and for a < 0
     it is |b|/2t ± i t.

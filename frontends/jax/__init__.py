@@ -26,7 +26,7 @@ KINDS = {
     "stablehlo": "a StableHLO module: MLIR text (.mlir) or bytecode (.mlirbc)",
     "jax-export-object": "a jax.export.Exported in memory",
     "jax-function-object": "a function of jax.jit in memory, with inputs",
-    "jax-module-object": "a module of Flax (NNX, or Linen bound to its variables) or Equinox in memory, with inputs",
+    "jax-module-object": "a module of Flax (NNX, or Linen bound to its variables), Equinox, or Keras on JAX, in memory",
 }
 
 READS: dict[str, tuple[str, ...]] = {}
@@ -65,10 +65,13 @@ _CLASSES = {
     "jax._src.export._export.Exported": "jax-export-object",
     "jaxlib._jax.PjitFunction": "jax-function-object",
     "jaxlib.xla_extension.PjitFunction": "jax-function-object",
+    "flax.nnx.transforms.compilation.JitFn": "jax-function-object",
+    "flax.nnx.transforms.compilation.JitWrapped": "jax-function-object",
     "flax.nnx.module.Module": "jax-module-object",
     "flax.linen.module.Module": "jax-module-object",
     "equinox._module._module.Module": "jax-module-object",
     "equinox._module.Module": "jax-module-object",
+    "keras.src.backend.jax.layer.JaxLayer": "jax-module-object",
 }
 
 

@@ -17,6 +17,7 @@ from convert.numerics.fourier import inverse_real_transform, transform
 from convert.semantics.turns import has_part
 
 from .ops.elementwise import exponential_minus_one as expm1
+from .ops.elementwise import log_plus_one as log1p
 from .regions import attribute_of
 from .types import ResultType, complex_constant
 from .values import Pair, Tensor, join_pairs, merge_dims, part_owners, plain, split_pairs, whole
@@ -46,6 +47,8 @@ _ALONE: dict[str, Callable[..., Complex]] = {
     "log": numbers.logarithm, "sqrt": numbers.root, "rsqrt": numbers.reciprocal_root, "power": numbers.power,
     "cosine": numbers.cosine, "sine": numbers.sine, "tanh": numbers.hyperbolic_tangent,
     "tan": numbers.tangent, "exponential_minus_one": lambda g, x: numbers.exponential_minus_one(g, x, expm1),
+    "log_plus_one": lambda g, x: numbers.logarithm_plus_one(g, x, log1p), "logistic": numbers.sigmoid,
+    "atan2": numbers.angle_of_pair, "maximum": numbers.larger, "minimum": numbers.smaller,
     "chlo.cosh": numbers.hyperbolic_cosine, "chlo.sinh": numbers.hyperbolic_sine, "chlo.square": numbers.square,
     "sign": lambda g, x: _direction(g, x),
     "chlo.conj": lambda g, x: Complex(x.real, g.Neg(x.imag)),

@@ -29,7 +29,7 @@ class Program:
 
     weights: the content of the first inputs by name, if they are the parameters of a module in memory. exported: a
     `jax.export.Exported` that runs the program; None for a module alone. platforms: the platforms that the program is
-    for; if there are several, the module gets the index of one.
+    for; if there are several, the module gets the index of one. notes: what the user should know about the program.
     """
 
     module: bytes
@@ -38,6 +38,7 @@ class Program:
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     exported: Any = None
     platforms: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def io_name(path: str, fallback: str) -> str:

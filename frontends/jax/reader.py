@@ -38,6 +38,8 @@ from .walker import Walker
 def read_jax(source: Source, options: Options, report: Report) -> ir.Model:
     """Return the shared graph of a program. Raises `BadInput`, `ResourceLimit`, `Unsupported`, `UsageError`."""
     program = open_program(source, options)
+    for note in program.notes:
+        report.note(note, code="training-mode")
     module = parse_module(program.module, source.label)
     with module.context, raised_recursion_limit(CALLS_OF_PYTHON):
         return _lowered(Walker(module), program, options, report)

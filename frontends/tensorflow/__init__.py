@@ -42,6 +42,8 @@ READS = {
 def claims(model: Any) -> str | None:
     """Return the kind of an object in memory, by the names of its classes; None for other objects."""
     names = {f"{c.__module__.partition('.')[0]}.{c.__name__}" for c in type(model).__mro__}
+    if any(c.__module__.startswith("keras.src.backend.jax.") for c in type(model).__mro__):
+        return None  # the JAX frontend reads it
     if names & {"keras.Model", "keras.Sequential", "tf_keras.Model"}:
         return "keras-object"
     if names & {"tensorflow.ConcreteFunction", "tensorflow.Function", "tensorflow.PolymorphicFunction"}:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from convert.request.options import InputSpec, Options
 from convert.request.source import Source
 
 from ..program import FlatArgument, Program, distinct, io_name
+from .modules import open_module
 from .opening import deserialize, module_bytes, read_bytes
 
 
@@ -29,13 +32,18 @@ def open_program(source: Source, options: Options, *, confined: bool = False) ->
         return program_of(deserialize(read_bytes(source.file), source.label))
     if source.kind == "jax-export-object":
         return program_of(source.model)
-    positional, keyword = _arguments(options, source.model)
-    named = [str(s.name) for s in options.inputs] if all(s.name for s in options.inputs) and not keyword else []
     if source.kind == "jax-function-object":
-        return program_of(_export(source.model, (positional, keyword)), names=named)
-    weights, function = _opened_module(source.model)
-    exported = _export(function, (positional, keyword), [array for _, array in weights])
-    return program_of(exported, dict(weights), named)
+        positional, keyword = _arguments(options.inputs, options, source.model)
+        return program_of(_export(source.model, (positional, keyword)), names=_given_names(options.inputs, keyword))
+    opened = open_module(source.model, options.inputs)
+    positional, keyword = _arguments(opened.inputs, options, opened.signature)
+    exported = _export(opened.function, (positional, keyword), [array for _, array in opened.weights])
+    program = program_of(exported, dict(opened.weights), _given_names(opened.inputs, keyword))
+    return dataclasses.replace(program, outputs=opened.outputs, notes=opened.notes)
+
+
+def _given_names(specs: Sequence[InputSpec], keyword: Mapping[str, Any]) -> list[str]:
+    return [str(s.name) for s in specs] if all(s.name for s in specs) and not keyword else []
 
 
 def program_of(exported: Any, weights: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> Program:
@@ -105,8 +113,11 @@ def _parameter_names(exported: Any) -> dict[int, str]:
     return roots
 
 
-def _arguments(options: Options, model: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Return positional and keyword arguments for exporting, from specs of inputs or examples. Raises `UsageError`."""
+def _arguments(inputs: Sequence[InputSpec], options: Options, model: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return positional and keyword arguments for exporting, from specs of inputs or examples. Raises `UsageError`.
+
+    model: a callable whose parameters may have the names of the inputs.
+    """
     import jax
     from jax import export
 
@@ -114,8 +125,8 @@ def _arguments(options: Options, model: Any) -> tuple[list[Any], dict[str, Any]]
     keyword: dict[str, Any] = {}
     scope = export.SymbolicScope()
     specs = {
-        spec.name or str(i): jax.ShapeDtypeStruct(_shape(spec, export, scope), np.dtype(spec.dtype or "float32"))
-        for i, spec in enumerate(options.inputs)
+        spec.name or str(i): jax.ShapeDtypeStruct(_shape(spec, i, export, scope), np.dtype(spec.dtype or "float32"))
+        for i, spec in enumerate(inputs)
     }
     if specs:
         order = _parameters(model)
@@ -134,6 +145,21 @@ def _arguments(options: Options, model: Any) -> tuple[list[Any], dict[str, Any]]
     return positional, keyword
 
 
+def _call(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def _lowered_here() -> list[Any]:
+    """Return checks to disable: jax.export refuses calls that a later JAX may not run, but they are read here."""
+    from jax import export
+
+    from ..rules import stablehlo_op
+
+    importlib.import_module("..ops", __package__)  # fills the table
+    targets = [name[1:] for name in stablehlo_op.entries if name.startswith("@")]
+    return [export.DisabledSafetyCheck.custom_call(target) for target in targets]
+
+
 def _parameters(model: Any) -> list[str]:
     """Return the names of a function's parameters; empty if they are unknown."""
     try:
@@ -142,10 +168,14 @@ def _parameters(model: Any) -> list[str]:
         return []
 
 
-def _shape(spec: InputSpec, export: Any, scope: Any) -> Any:
+def _shape(spec: InputSpec, place: int, export: Any, scope: Any) -> Any:
+    """Return the shape that jax.export takes; a dim without a name or size gets a name that no other input has."""
     if spec.shape is None:
         raise UsageError(f"the input {str(spec)!r} has no shape", hint="write it as x:float32[batch,3]")
-    text = ",".join(str(d.size) if d.size is not None else (d.name or f"d{i}") for i, d in enumerate(spec.shape))
+    unnamed = "d{}" if place == 0 else f"d{{}}_{place}"
+    text = ",".join(
+        str(d.size) if d.size is not None else (d.name or unnamed.format(i)) for i, d in enumerate(spec.shape)
+    )
     return export.symbolic_shape(text, scope=scope) if text else ()
 
 
@@ -156,73 +186,12 @@ def _export(function: Any, arguments: tuple[list[Any], dict[str, Any]], weights:
 
     positional, keyword = arguments
     given = [list(weights), *positional] if weights is not None else positional
-    jitted = function if hasattr(function, "lower") else jax.jit(function)
+    if type(function).__name__ != "PjitFunction":  # also what nnx.jit returns, which jax.export does not take
+        function = jax.jit(partial(_call, function))
     try:
-        return export.export(jitted, platforms=["cpu"])(*given, **keyword)
+        return export.export(function, platforms=["cpu"], disabled_checks=_lowered_here())(*given, **keyword)
     except ConvertError:
         raise
     except Exception as error:  # any exception: it runs the user's code
         text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
         raise UsageError(f"JAX cannot export the function: {text}", hint="call jax.export.export yourself") from error
-
-
-def _opened_module(module: Any) -> tuple[list[tuple[str, Any]], Callable[..., Any]]:
-    """Return the parameters of a module by path, and a function of a list of them and of the module's inputs."""
-    classes = {f"{c.__module__}.{c.__qualname__}" for c in type(module).__mro__}
-    if "flax.linen.module.Module" in classes:
-        return _opened_linen(module)
-    if "flax.nnx.module.Module" in classes:
-        return _opened_nnx(module)
-    return _opened_equinox(module)
-
-
-def _opened_linen(bound: Any) -> tuple[list[tuple[str, Any]], Callable[..., Any]]:
-    """Return what `_opened_module` does for a Linen module that is bound to its variables: `module.bind(variables)`."""
-    if bound.scope is None:
-        raise UsageError(
-            "a module of Flax Linen without its variables", hint="bind them: convert.convert(module.bind(variables), …)"
-        )
-    module, variables = bound.unbind()
-    return _with_leaves(variables, lambda leaves, *args, **kwargs: module.apply(leaves, *args, **kwargs))
-
-
-def _opened_nnx(module: Any) -> tuple[list[tuple[str, Any]], Callable[..., Any]]:
-    nnx = importlib.import_module("flax.nnx")
-    graph, state = nnx.split(module)
-    plain = nnx.to_pure_dict(state)
-
-    def call(leaves: Any, *args: Any, **kwargs: Any) -> Any:
-        filled = nnx.split(module)[1]
-        nnx.replace_by_pure_dict(filled, leaves)
-        return nnx.merge(graph, filled)(*args, **kwargs)
-
-    return _with_leaves(plain, call)
-
-
-def _opened_equinox(module: Any) -> tuple[list[tuple[str, Any]], Callable[..., Any]]:
-    eqx = importlib.import_module("equinox")
-    arrays, rest = eqx.partition(module, eqx.is_array)
-    return _with_leaves(arrays, lambda leaves, *args, **kwargs: eqx.combine(leaves, rest)(*args, **kwargs))
-
-
-def _with_leaves(tree: Any, call: Callable[..., Any]) -> tuple[list[tuple[str, Any]], Callable[..., Any]]:
-    """Return the arrays in a tree by path, and `call` as a function of a list of them; random keys stay constants."""
-    import jax
-
-    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
-    names = distinct([io_name(jax.tree_util.keystr(path), f"weight{i}") for i, (path, _) in enumerate(leaves)])
-    arrays = [i for i, (_, leaf) in enumerate(leaves) if not _is_key(leaf)]
-
-    def function(weights: list[Any], *args: Any, **kwargs: Any) -> Any:
-        filled = [leaf for _, leaf in leaves]
-        for place, weight in zip(arrays, weights, strict=True):
-            filled[place] = weight
-        return call(jax.tree_util.tree_unflatten(structure, filled), *args, **kwargs)
-
-    return [(names[i], leaves[i][1]) for i in arrays], function
-
-
-def _is_key(leaf: Any) -> bool:
-    import jax
-
-    return jax.dtypes.issubdtype(getattr(leaf, "dtype", np.dtype("float32")), jax.dtypes.prng_key)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -31,16 +32,19 @@ def convolution(
     padding=None, lhs_dilation=None, rhs_dilation=None, window_reversal=None,
 ):  # fmt: skip
     """Batch groups occur in gradients of kernels; they become groups of features."""
+    if result.dtype not in FLOATS:
+        real = replace(result, dtype=ir.DataType.DOUBLE)
+        return _integer_convolution(g, x, kernel, result.dtype, lambda a, b: convolution(
+            g, a, b, dimension_numbers=dimension_numbers, feature_group_count=feature_group_count,
+            batch_group_count=batch_group_count, result=real, window_strides=window_strides, padding=padding,
+            lhs_dilation=lhs_dilation, rhs_dilation=rhs_dilation, window_reversal=window_reversal,
+        ))  # fmt: skip
     n = dimension_numbers
     rank = len(n["input_spatial_dimensions"])
     strides, gaps, dilations = (list(v) if v is not None else [1] * rank
                                 for v in (window_strides, lhs_dilation, rhs_dilation))  # fmt: skip
     pads = pairs(padding, rank)
-    integers = result.dtype not in FLOATS
-    if integers and any(v.dtype not in _EXACT for v in (x, kernel)):
-        raise Unsupported("convolutions of integers of more than eight bits")
-    dtype = ir.DataType.DOUBLE if integers else result.dtype  # this dtype holds sums of products of bytes exactly
-    x, kernel = (v if v.dtype == dtype else g.Cast(v, to=dtype) for v in (x, kernel))
+    x, kernel = (v if v.dtype == result.dtype else g.Cast(v, to=result.dtype) for v in (x, kernel))
     x = _moved(g, x, [n["input_batch_dimension"], n["input_feature_dimension"], *n["input_spatial_dimensions"]])
     x = batch_groups_as_features(g, x, batch_group_count)
     groups = feature_group_count * batch_group_count
@@ -55,10 +59,44 @@ def convolution(
         found = _transposed_conv(g, x, kernel, gaps, dilations, pads, groups)
     else:
         found = _plain_conv(g, x, kernel, strides, gaps, dilations, pads, groups)
-    if integers:
-        found = g.Cast(g.Cast(found, to=ir.DataType.INT64), to=result.dtype)  # the cast wraps around, as integers do
     order = [n["output_batch_dimension"], n["output_feature_dimension"], *n["output_spatial_dimensions"]]
     return _moved(g, found, list(inverse_permutation(order)))
+
+
+def _integer_convolution(
+    g: Graph, x: ir.Value, kernel: ir.Value, dtype: ir.DataType, convolve: Callable[[ir.Value, ir.Value], ir.Value]
+) -> ir.Value:
+    """Return the convolution of integers, by convolutions in float64 of parts of 16 bits, which are exact for fewer
+    than two million products. Sums wrap around, as those of integers do.
+    """
+    total = None
+    for i, first in enumerate(_parts_of_16_bits(g, x, dtype)):
+        for j, second in enumerate(_parts_of_16_bits(g, kernel, dtype)):
+            shift = 16 * (i + j)
+            if i + j and shift >= dtype.bitwidth:  # beyond the bits of the result
+                continue
+            part = g.Cast(convolve(first, second), to=ir.DataType.INT64)
+            if shift:
+                wrapped = g.Cast(part, to=ir.DataType.UINT64)
+                moved = g.BitShift(wrapped, g.const(shift, ir.DataType.UINT64), direction="LEFT")
+                part = g.Cast(moved, to=ir.DataType.INT64)
+            total = part if total is None else g.Add(total, part)
+    assert total is not None
+    return total if dtype == ir.DataType.INT64 else g.Cast(total, to=dtype)
+
+
+def _parts_of_16_bits(g: Graph, x: ir.Value, dtype: ir.DataType) -> list[ir.Value]:
+    """Return integers as float64 tensors, the lowest 16 bits first. Bits above those of `dtype` are left out."""
+    bits = min(g.dtype(x).bitwidth, dtype.bitwidth)
+    if g.dtype(x).bitwidth <= 16:
+        return [g.Cast(x, to=ir.DataType.DOUBLE)]
+    rest, size, parts = g.Cast(x, to=ir.DataType.INT64), g.const(1 << 16, ir.DataType.INT64), []
+    for start in range(0, bits, 16):
+        last = start + 16 >= g.dtype(x).bitwidth  # the only part with a sign
+        low = rest if last else g.Mod(rest, size)
+        parts.append(g.Cast(low, to=ir.DataType.DOUBLE))
+        rest = low if last else g.Div(g.Sub(rest, low), size)
+    return parts
 
 
 PADDING = stablehlo_op.limit("dynamic_conv", "computed padding of a dilated operand")
@@ -91,9 +129,6 @@ def dynamic_conv(
         padding=amounts if known else None, lhs_dilation=lhs_dilation, rhs_dilation=rhs_dilation,
         window_reversal=window_reversal,
     )  # fmt: skip
-
-
-_EXACT = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
 
 
 def _moved(g: Graph, x: ir.Value, axes: list[int]) -> ir.Value:

@@ -144,10 +144,23 @@ def remainder(g, x, y):
 
 @elementwise_op("power")
 def power(g, x, y):
-    """Return the power. Integers are multiplied repeatedly; for negative exponents the result is 1 / xⁿ truncated."""
+    """Return the power. Integers are squared and multiplied; for negative exponents the result is 1 / xⁿ truncated."""
     if is_float(x):
         return g.Pow(x, y)
-    raise Unsupported("powers of integers whose exponent is no constant of jax.numpy")
+    dtype, one = g.dtype(x), like(g, 1, x)
+    signed = dtype not in UNSIGNED
+    bits, exponent = dtype.bitwidth - signed, g.Cast(y, to=ir.DataType.UINT64)
+    base, found = x, one
+    for bit in range(bits):
+        if bit:
+            base = g.Mul(base, base)
+        odd = g.BitwiseAnd(g.BitShift(exponent, like(g, bit, exponent), direction="RIGHT"), like(g, 1, exponent))
+        found = g.Where(g.Equal(odd, like(g, 1, odd)), g.Mul(found, base), found)
+    if not signed:
+        return found
+    zero, minus = like(g, 0, x), like(g, -1, x)
+    truncated = g.Where(g.Equal(x, one), one, g.Where(g.Equal(x, minus), found, zero))
+    return g.Where(g.Less(y, zero), truncated, found)
 
 
 @elementwise_op("rsqrt")

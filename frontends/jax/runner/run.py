@@ -26,7 +26,7 @@ from ..files.signature import argument_names, output_names
 from ..program import Program, distinct, io_name
 from ..types import ResultType, numpy_dtype, result_type
 from ..walker import Walker
-from .widen import widen
+from .widen import operations_in, widen
 
 Feed = Mapping[str, np.ndarray]
 
@@ -41,12 +41,12 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
         module = parse_module(program.module, source.label)
         with module.context:
             walker = Walker(module)
-            names = output_names(walker, len(_results(walker)))
+            names = _output_names(program, walker)
         return [_call(program, names, feed) for feed in feeds]
 
 
 def _call(program: Program, names: Sequence[str], feed: Feed) -> dict[str, np.ndarray]:
-    """Return an input in the dtype of its argument; complex numbers are given as pairs in a last dim of 2."""
+    """Return the outputs of the program's `Exported` by name, with flat arguments and results."""
     known = program.exported
     arrays = [_array(program, number, feed) for number in range(len(program.inputs))]
     flat = dataclasses.replace(known, in_tree=_arguments_tree(len(arrays)), out_tree=_results_tree(len(names)))
@@ -54,7 +54,7 @@ def _call(program: Program, names: Sequence[str], feed: Feed) -> dict[str, np.nd
 
 
 def _fed(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return a result in the form of the graph; complex numbers are pairs in a last dim of 2."""
+    """Return an input in the dtype of its argument; complex numbers are given as pairs in a last dim of 2."""
     array = np.asarray(value)
     if dtype.kind == "c" and array.dtype.kind != "c":
         array = array[..., 0] + np.asarray(1j, np.complex128) * array[..., 1]
@@ -62,13 +62,13 @@ def _fed(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _shown(value: Any) -> np.ndarray:
-    """Return the array for an argument; an argument that no result depends on may be missing in the feed."""
+    """Return a result in the form of the graph; complex numbers are pairs in a last dim of 2."""
     array = np.asarray(value)
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
 
 
 def _array(program: Program, number: int, feed: Feed) -> np.ndarray:
-    """Run a module without an `Exported`: its inputs get the shapes of the feed, from which other sizes follow."""
+    """Return the array for an argument; an argument that no result depends on may be missing in the feed."""
     end = program.inputs[number]
     if end.name in program.weights:
         return program.weights[end.name]
@@ -80,7 +80,7 @@ def _array(program: Program, number: int, feed: Feed) -> np.ndarray:
 
 
 def _run_module(program: Program, label: str, feed: Feed, wide: bool) -> dict[str, np.ndarray]:
-    """Return the arguments of the main function: the program's inputs, or those that the module names."""
+    """Run a module: its inputs get the shapes of the feed, from which other sizes follow."""
     module = parse_module(program.module, label)
     with module.context, mlir.Location.unknown():
         walker = Walker(module)
@@ -91,7 +91,7 @@ def _run_module(program: Program, label: str, feed: Feed, wide: bool) -> dict[st
                 mlir.RankedTensorType.get(array.shape, argument.type.element_type)
                 for array, argument in zip(arrays, arguments, strict=True)
             ])  # fmt: skip
-        names = output_names(walker, len(_results(walker)))
+        names = _output_names(program, walker)
         if QUANTIZED in program.module and has_quantized_types(module):
             compute_quantization(module)
         if wide:
@@ -108,7 +108,7 @@ def _run_module(program: Program, label: str, feed: Feed, wide: bool) -> dict[st
 
 
 def _module_arrays(program: Program, walker: Walker, types: Sequence[ResultType], feed: Feed) -> list[np.ndarray]:
-    """Names of the main function's arguments: the program's own, or those in the module."""
+    """Return the arguments of the main function: the program's inputs, or those that the module names."""
     if program.exported is not None:
         kept = [_array(program, number, feed) for number, end in enumerate(program.inputs) if end.kept]
         index = program.platforms.index("cpu") if "cpu" in program.platforms else 0
@@ -137,10 +137,20 @@ def _refine_shapes(module: mlir.Module) -> bytes:
 
 
 def _serialized(module: mlir.Module) -> bytes:
-    """Return the module as a portable artefact in jaxlib's version. Such artefacts have no CHLO operators."""
+    """Return the module as a portable artefact in jaxlib's version. Such artefacts have no CHLO operators.
+
+    Shardings are removed: they are not portable, and the program runs on one device.
+    """
     register_passes()
+    for op in operations_in(module.operation):
+        for name in [name for name in op.attributes if str(name).startswith("sdy.")]:
+            del op.attributes[name]
     PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
     return bytes(stablehlo.serialize_portable_artifact_str(str(module), stablehlo.get_current_version()))
+
+
+def _output_names(program: Program, walker: Walker) -> Sequence[str]:
+    return program.outputs or output_names(walker, len(_results(walker)))
 
 
 def _results(walker: Walker) -> list[mlir.Value]:

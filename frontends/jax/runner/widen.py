@@ -25,24 +25,25 @@ def widen(module: mlir.Module) -> None:
     float32 only.
     """
     with module.context, mlir.Location.unknown():
-        for op in list(_operations(module.operation)):
+        for op in list(operations_in(module.operation)):
             if op.name == "stablehlo.bitcast_convert" and _is_narrow(op.operands[0].type):
                 raise Unsupported("the program looks at the bits of floating numbers, which are others in float64")
             if op.name == "stablehlo.composite":
                 _restore_operator(op)
-        for op in list(_operations(module.operation)):
+        for op in list(operations_in(module.operation)):
             if op.name == "stablehlo.bitcast_convert" and _is_narrow(op.results[0].type):
                 _widen_result(op)
             else:
                 _widen_operation(op)
 
 
-def _operations(op: mlir.Operation) -> Iterator[mlir.Operation]:
+def operations_in(op: mlir.Operation) -> Iterator[mlir.Operation]:
+    """Yield all operators inside an operator, at any depth."""
     for region in op.regions:
         for block in region.blocks:
             for inner in list(block.operations):
                 yield inner.operation
-                yield from _operations(inner.operation)
+                yield from operations_in(inner.operation)
 
 
 def _restore_operator(op: mlir.Operation) -> None:
@@ -72,8 +73,9 @@ def _widen_operation(op: mlir.Operation) -> None:
         op.results[0].replace_all_uses_with(op.operands[0])
     if op.name == "stablehlo.custom_call":
         target = attribute_value(op.attributes["call_target_name"])
-        if target.startswith("lapack_s"):
-            op.attributes["call_target_name"] = mlir.StringAttr.get(target.replace("lapack_s", "lapack_d", 1))
+        for narrow, wide in (("lapack_s", "lapack_d"), ("lapack_c", "lapack_z")):
+            if target.startswith(narrow):
+                op.attributes["call_target_name"] = mlir.StringAttr.get(target.replace(narrow, wide, 1))
     if op.name == "stablehlo.constant" and str(op.results[0].type.element_type) == "complex<f32>":
         _widen_complex_constant(op)
         return

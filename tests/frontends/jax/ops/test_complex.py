@@ -39,6 +39,9 @@ FUNCTIONS = {
     "add at": lambda z: z.at[:, jnp.array([1, 1])].add(3j), "a large constant": lambda z: z + jnp.asarray(
         np.arange(4) * (1 + 2j), z.dtype), "wider": lambda z: z.astype(jnp.complex128),
     "sign": jnp.sign, "sign of 0": lambda z: jnp.sign(z - z), "iota": lambda z: z + lax.iota(z.dtype, 4),
+    "logistic": lax.logistic, "logistic of large numbers": lambda z: lax.logistic(20 * z), "log1p near 0": lambda z: (
+        jnp.log1p(z * 1e-3)), "maximum": lambda z: jnp.maximum(jnp.round(z), jnp.round(z[0])), "minimum": lambda z: (
+        jnp.minimum(jnp.round(z), jnp.round(z[0]))), "atan2": lambda z: lax.atan2(z, z[:1] + 3 + 0 * z),
     "broadcast": lambda z: jnp.broadcast_to(z[:, None], (z.shape[0], 2, 4)),
 }  # fmt: skip
 TRANSFORMS = {

@@ -237,6 +237,11 @@ ROWS = [
            '%0 = "stablehlo.if"(%c) ({\n%1 = stablehlo.sine %x : tensor<3x4xf32>\nstablehlo.return %1 : '
            "tensor<3x4xf32>\n}, {\nstablehlo.return %x : tensor<3x4xf32>\n}) : (tensor<i1>) -> tensor<3x4xf32>\n"
            "return %0 : tensor<3x4xf32>", X, np.array(True)),
+    *(module(f"power of {kind}", f"(%x: tensor<3x4x{kind}>, %y: tensor<3x4x{kind}>) -> tensor<3x4x{kind}>",
+             f"%0 = stablehlo.power %x, %y : tensor<3x4x{kind}>\nreturn %0 : tensor<3x4x{kind}>",
+             *(np.array(v).astype(dtype).reshape(3, 4) for v in (
+                 [0, 1, -1, 2, 3, -3, 7, -2, 0, 1, -1, 5], [0, 9, 9, 5, 70, 41, -1, 31, 3, -3, -4, -2])))
+      for kind, dtype in (("i8", "int8"), ("i32", "int32"), ("i64", "int64"), ("ui8", "uint8"), ("ui32", "uint32"))),
     module("power", "(%x: tensor<3x4xf32>, %y: tensor<3x4xf32>) -> tensor<3x4xf32>", "%0 = stablehlo.power %x, %y : "
            "tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", abs(X), X),
     module("logistic", ONE, "%0 = stablehlo.logistic %x : tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", X),

@@ -124,6 +124,9 @@ REDUCTIONS = [
     row("reduce_precision", lambda x: lax.reduce_precision(x, 8, 7), X),
 ]  # fmt: skip
 PRODUCTS = [
+    *(row(f"conv of {kind} that overflows", conv(NHWC, window_strides=(2, 1)), *(
+          i64(*shape, low=-(2**62), high=2**62).astype(kind) for shape in ((2, 5, 4, 3), (2, 2, 3, 4))))
+      for kind in ("int8", "uint8", "int16", "int32", "uint32", "int64")),
     row("conv with batch groups", conv(NCHW, batch_group_count=2), IMAGE, f32(6, 4, 3, 3)),
     row("conv with batch groups and gaps", conv(NHWC, batch_group_count=2, lhs_dilation=(2, 2), padding=((1, 1), (
         2, 2))), LAST, f32(3, 3, 4, 6)),
