@@ -37,7 +37,7 @@ def folded_sizes(name: str, operands: Sequence[Any], op: mlir.Operation, types: 
         size = sizes.of_dim(operands[0].dims[attribute_of(op, "dimension")])
         return None if size is None else _array([size], ())
     known = [t.sizes if isinstance(t, Tensor) else None for t in operands]
-    if any(content is None for content in known):
+    if any(content is None for content in known) and name != "and":
         return None
     found = follow(op, shape, *known)
     return found if found is not None and _fits(found, types[0].dtype) else None
@@ -103,6 +103,22 @@ def _selected(
     return _elementwise(compute)(op, shape, which, one, other)
 
 
+def _sign(size: Size) -> Size | None:
+    if size.number is not None:
+        return number((size.number > 0) - (size.number < 0))
+    return number(1) if (size.least() or 0) > 0 else None
+
+
+def _both(op: mlir.Operation, shape: tuple[int, ...], *parts: np.ndarray | None) -> np.ndarray | None:
+    """Return False if one side is False and the other one is not known; a division rounds down by such conditions."""
+    known = [[size.number for size in part.ravel().tolist()] for part in parts if part is not None]
+    if any(set(numbers) == {0} for numbers in known):
+        return _array([number(0)] * int(np.prod(shape)), shape)
+    if len(known) == len(parts) and all(set(numbers) == {1} for numbers in known):
+        return _array([number(1)] * int(np.prod(shape)), shape)
+    return None
+
+
 def _reshaped(op: mlir.Operation, shape: tuple[int, ...], content: np.ndarray) -> np.ndarray:
     return content.reshape(shape)
 
@@ -122,7 +138,7 @@ def _sliced(op: mlir.Operation, shape: tuple[int, ...], content: np.ndarray) -> 
     return content[start:stop:step]
 
 
-_FOLLOWED: Mapping[str, Callable[..., np.ndarray]] = {
+_FOLLOWED: Mapping[str, Callable[..., np.ndarray | None]] = {
     "get_dimension_size": _reshaped,
     "add": _elementwise(lambda a, b: a + b),
     "subtract": _elementwise(lambda a, b: a - b),
@@ -132,6 +148,8 @@ _FOLLOWED: Mapping[str, Callable[..., np.ndarray]] = {
     "maximum": _elementwise(sizes.largest),
     "minimum": _elementwise(sizes.smallest),
     "clamp": _elementwise(lambda low, x, high: sizes.largest(low, sizes.smallest(x, high))),
+    "sign": _elementwise(_sign),
+    "and": _both,
     "negate": _elementwise(lambda a: a * -1),
     "convert": _elementwise(lambda a: a),
     "compare": _compared,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ def gather(g, x, indices, sizes_operand=None, *, dimension_numbers, result, slic
     places, batch = start_places(g, indices, how.vector_axis)
     axes = _indexed_axes(x.dims, sizes, how)
     if not batch and axes:
-        return _one_slice(g, x, dict(zip(how.start_map, places, strict=True)), sizes, how, result.dims)
+        starts = dict(zip(how.start_map, places, strict=True))
+        return _one_slice(g, x, starts, sizes, how, result.dims, sizes_operand)
     out_rank = result.rank
     batch_axes = [a for a in range(out_rank) if a not in how.window_axes]
     batch_dims = [batch[i] for i in range(len(batch))]
@@ -73,19 +75,25 @@ def gather(g, x, indices, sizes_operand=None, *, dimension_numbers, result, slic
 
 
 def _one_slice(
-    g: Graph, x: Tensor, starts: dict[int, ir.Value], sizes: list[Dim], how: Indexing, known: tuple[int | None, ...]
-) -> Tensor:
-    """Return a single slice, by ONNX's Slice along each axis that is not copied completely."""
+    g: Graph, x: Tensor, starts: dict[int, ir.Value], sizes: list[Dim], how: Indexing, known: tuple[int | None, ...],
+    computed: Tensor | None,
+) -> Tensor:  # fmt: skip
+    """Return a single slice, by ONNX's Slice along each axis that is not copied completely.
+
+    computed: the sizes as the module computes them, for those that no names of dims express.
+    """
     value = x.value
     for axis, dim in enumerate(x.dims):
         size = of_dim(sizes[axis])
         if (sizes[axis] == dim and dim is not None) or size is None:
             continue
         start = starts.get(axis, g.const(0, ir.DataType.INT64))
-        begin = g.Unsqueeze(_inside(g, start, sizes[axis], x, axis), [0])
         length = shape_vector(g, [sizes[axis]])
         if length is None:
-            raise Unsupported("a slice of unknown size")
+            if computed is None:
+                raise Unsupported("a slice of unknown size")
+            length = g.Slice(int64(g, computed.value), [axis], [axis + 1], [0])
+        begin = g.Unsqueeze(_inside(g, start, sizes[axis], x, axis, length), [0])
         value = g.Slice(value, begin, g.Add(begin, length), [axis])
     kept = [a for a in range(x.rank) if a not in how.dropped]
     if how.dropped:
@@ -141,8 +149,8 @@ def _indexed_axes(dims: Sequence[Dim], sizes: Sequence[Dim], how: Indexing) -> l
             or (dims[a] is None and a in how.start_map)]  # fmt: skip
 
 
-def _inside(g: Graph, start: ir.Value, size: Dim, x: Tensor, axis: int) -> ir.Value:
-    """Return a start, clamped so that a slice of this size lies inside the axis."""
+def _inside(g: Graph, start: ir.Value, size: Dim, x: Tensor, axis: int, length: ir.Value | None = None) -> ir.Value:
+    """Return a start, clamped so that a slice of this size lies inside the axis; `length` is the size as a value."""
     zero = g.const(0, ir.DataType.INT64)
     whole_size, part = of_dim(x.dims[axis]), of_dim(size)
     last = whole_size - part if whole_size is not None and part is not None else None
@@ -153,7 +161,7 @@ def _inside(g: Graph, start: ir.Value, size: Dim, x: Tensor, axis: int) -> ir.Va
         return g.Clip(start, zero, g.const(last.number, ir.DataType.INT64))
     if known is not None and not known.numpy().any():
         return start
-    length = shape_vector(g, [size])
+    length = shape_vector(g, [size]) if length is None else length
     if length is None:
         raise Unsupported("a slice of unknown size")
     return g.Clip(start, zero, g.Squeeze(g.Sub(g.Shape(x.value, start=axis, end=axis + 1), length), [0]))
@@ -241,14 +249,14 @@ def _counted(g: Graph, length: Dim, axis: int, rank: int) -> ir.Value:
 
 
 def stacked(g: Graph, columns: list[ir.Value], shape: list[Dim]) -> ir.Value:
-    """Return the columns stacked as vectors in a last axis, each broadcast to `shape`."""
+    """Return the columns stacked as vectors in a last axis, each broadcast to `shape`, their common shape."""
     ready = []
     vector: ir.Value | None = None
     for column in columns:
-        if list(g.shape(column)) != shape:
+        if list(g.shape(column)) != shape or (None in shape and len(columns) > 1):
             vector = shape_vector(g, shape) if vector is None else vector
-            if vector is None:
-                raise Unsupported("positions in a tensor of unknown shape")
+            if vector is None:  # a size that no name of a dim expresses, such as that of x[::2]
+                vector = g.Shape(reduce(g.Add, columns))
             known, lengths = constant(column), [d for d in shape if isinstance(d, int)]
             if known is not None and len(lengths) == len(shape):
                 column = g.const(np.broadcast_to(known.numpy(), lengths).copy())

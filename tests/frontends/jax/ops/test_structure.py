@@ -289,6 +289,15 @@ IN_PLACE = [
 """Scatters into tensors of dynamic size, at places some of which lie outside."""
 RUNNING = {"sum": lax.cumsum, "product": lax.cumprod, "max": lax.cummax, "min": lax.cummin}
 BY_SIZE = [
+    *(row(f"sizes divided by a number: {name}", f, f32(8, 6), dims=[d]) for name, f, d in [
+        ("every second row", lambda x: x[::2], "a,6"), ("every third of both", lambda x: x[1::3, ::2], "a,b"),
+        ("rows from the end", lambda x: x[::-2], "a,6"), ("product", lambda x: x[::2] @ x[::2].T, "a,6"),
+        ("set", lambda x: x.at[::2].set(0), "a,6"), ("first half", lambda x: x[: x.shape[0] // 2], "a,6"),
+        ("second half", lambda x: x[x.shape[0] // 2 :], "a,6"),
+        ("halves", lambda x: x[: x.shape[0] // 2] * x[x.shape[0] // 2 :], "2*a,6"),
+        ("rotary", lambda x: jnp.stack([-x[:, 1::2], x[:, ::2]], -1).reshape(x.shape), "a,2*b"),
+        ("pairs of rows", lambda x: x[: x.shape[0] // 2 * 2].reshape(-1, 2, 6).mean(1), "a,6"),
+    ]),
     *(row(f"running {name} {dtype} {'backwards' if reverse else ''}", partial(f, axis=0, reverse=reverse),
           i64(7, 4, low=1, high=4).astype(dtype), dims=["b,4"], tolerance=1e-2 if dtype == "float16" else 2e-5)
       for name, f in RUNNING.items() for reverse in (False, True)
