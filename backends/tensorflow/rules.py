@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import onnx_ir as ir
 from onnx.defs import OpSchema
 
 from convert.graph.metadata import CHANNELS_LAST
@@ -60,8 +61,13 @@ def schema(operator: str) -> Schema | None:
 onnx_op = NodeRules("TensorFlow", schema=schema, runs_framework=True)
 
 
-def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
-    """Register a rule whose `data` inputs and `outputs` are channels-last.
+def channels_last(
+    *operators: str,
+    data: Sequence[int] = (0,),
+    outputs: Sequence[int] = (0,),
+    when: Callable[[ir.Node], bool] | None = None,
+) -> Callable[[Rule], Rule]:
+    """Register a rule whose `data` inputs and `outputs` are channels-last, for the nodes that `when` accepts.
 
     The rule serves the nodes that the layout pass has moved. It also serves nodes that the pass could not see (inside a
     subgraph, or of unknown rank), between transposes.
@@ -69,7 +75,7 @@ def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence
 
     def register(rule: Rule) -> Rule:
         onnx_op(*(f"{CHANNELS_LAST}::{operator}" for operator in operators))(rule)
-        onnx_op(*operators)(_between_transposes(rule, tuple(data), tuple(outputs)))
+        onnx_op(*operators, when=when)(_between_transposes(rule, tuple(data), tuple(outputs)))
         return rule
 
     return register

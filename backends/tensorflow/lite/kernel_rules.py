@@ -91,7 +91,8 @@ VERSIONS: dict[str, tuple[int, int, int]] = {
                     (2, 2, 2)),
     **dict.fromkeys(("BATCH_TO_SPACE_ND", "SPACE_TO_DEPTH", "SPLIT", "STRIDED_SLICE", "TRANSPOSE"), (2, 2, 2)),
     "UNPACK": (2, 2, 2),
-    **dict.fromkeys(("BROADCAST_TO", "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), (2, 2, 2)),
+    **dict.fromkeys(("BROADCAST_TO", "MIRROR_PAD"), (2, 2, 2)),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), (2, 4, 2)),
     "PACK": (2, 3, 2),
 }  # fmt: skip
 """The lowest versions of operators whose kernels accept int8, int16, and one scale per channel."""

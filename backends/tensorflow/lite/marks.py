@@ -33,7 +33,7 @@ _NARROW = (*_STORED, ir.DataType.INT4, ir.DataType.UINT4)
 
 _MOVING = {
     **dict.fromkeys(("DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"), (0,)),
-    **dict.fromkeys(("MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Split", "Tile"), (0,)),
+    **dict.fromkeys(("MaxPool", "Reshape", "Resize", "Slice", "SpaceToDepth", "Squeeze", "Split", "Tile"), (0,)),
     **dict.fromkeys(("Transpose", "Unsqueeze", "ReduceMax", "ReduceMin"), (0,)),
     "Concat": None,
     "Pad": (0, 2),
@@ -204,7 +204,8 @@ def _reach(group: _Group, node: ir.Node, value: ir.Value) -> Iterable[ir.Value]:
     if node.op_type not in _MOVING or node.domain or any(v.dtype not in _STORED for v in node.outputs[:1]):
         group.possible = False
         return ()
-    if node.op_type == "MaxPool" and len(node.outputs) > 1:
+    computes = node.op_type == "Resize" and _mode(node, "nearest") != "nearest"  # of integers, onnxruntime truncates
+    if computes or (node.op_type == "MaxPool" and len(node.outputs) > 1):
         group.possible = False
         return ()
     group.moving[node] = None
@@ -214,8 +215,8 @@ def _reach(group: _Group, node: ir.Node, value: ir.Value) -> Iterable[ir.Value]:
     return [v for v in (*data, *node.outputs) if _is_stored(v)]
 
 
-def _mode(node: ir.Node) -> str:
-    return node.attributes.get_string("mode", "constant") or "constant"
+def _mode(node: ir.Node, default: str = "constant") -> str:
+    return node.attributes.get_string("mode", default) or default
 
 
 def _data_inputs(node: ir.Node) -> list[ir.Value]:

@@ -54,7 +54,15 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean)
 
 
-def legalize(model: ir.Model, options: Options | None = None, lacking: Collection[str] = ()) -> bool:
+LACKING = ("Resize",)
+"""Operators of the table that SavedModels and frozen graphs lack.
+
+TensorFlow's kernels compute the coordinates of a Resize in float32. Written out, they are those of float64, in every
+dtype and number of dims.
+"""
+
+
+def legalize(model: ir.Model, options: Options | None = None, lacking: Collection[str] = LACKING) -> bool:
     """Run the passes and return whether the model was modified. options: as for `run_passes`.
 
     lacking: operators that the format lacks although the table has rules for them; they are lowered.

@@ -203,8 +203,16 @@ KERNELS: dict[str, tuple[str, Callable]] = {
     "Slice": ("STRIDED_SLICE", with_constants("Slice", ROWS, np.array([1]), np.array([4]), np.array([1]))),
     "Clip": ("RELU6", with_constants("Clip", IMAGE, np.array(0, np.float32), np.array(6, np.float32), steps=(0.05, 0))),
     "Resize to the nearest": (
-        "GATHER",
+        "RESIZE_NEAREST_NEIGHBOR",
         with_constants("Resize", IMAGE, NONE, np.array([1, 1, 2, 2], np.float32), **NEAREST),
+    ),
+    "Resize to the nearest, no image": (
+        "GATHER",
+        with_constants("Resize", ROWS, NONE, np.array([1, 2, 2], np.float32), **NEAREST),
+    ),
+    "Resize between neighbours": (
+        "RESIZE_BILINEAR",
+        with_constants("Resize", IMAGE, NONE, np.array([1, 1, 2, 2], np.float32), mode="linear"),
     ),
 }  # fmt: skip
 

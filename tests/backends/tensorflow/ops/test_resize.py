@@ -1,4 +1,4 @@
-"""Resize, which is written out for TensorFlow, against onnxruntime."""
+"""Resize, which is written out for SavedModels, against onnxruntime."""
 
 from __future__ import annotations
 
