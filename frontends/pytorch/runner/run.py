@@ -55,6 +55,7 @@ from ..torchscript.state import override_attributes as holding_script
 from . import float64_convolution, float64_recurrent  # noqa: F401  (fill the table)
 from .float64_ops import DOUBLE, double_kernel
 from .higher_order import run_higher_order
+from .packed_weights import exact_transposed_convolutions
 
 Feed = Mapping[str, np.ndarray]
 
@@ -79,7 +80,12 @@ def run(
     double = precision == "float64"
     call, module = named_call(loaded, double, source.path is not None, options.fixed, guards=as_used)
     results = []
-    with torch.no_grad(), inference(None if keep_mode else module), all_in_double() if double else nullcontext():
+    with (
+        torch.no_grad(),
+        inference(None if keep_mode else module),
+        exact_transposed_convolutions(module),
+        all_in_double() if double else nullcontext(),
+    ):
         for feed in feeds:
             tensors = {name: tensor_of_feed(array, double) for name, array in feed.items()}
             tensors |= {name: torch.view_as_complex(tensors[name]) for name in paired & tensors.keys()}
