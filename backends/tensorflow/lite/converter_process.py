@@ -107,22 +107,28 @@ def _keep_in_floats(file: Any, scopes: Sequence[str]) -> set[str]:
     """Return the tensors that nodes in these scopes compute, and the operators that move their results.
 
     The ranges of these tensors are removed. Otherwise the converter gives joined tensors a common scale, even if it
-    leaves the operator that joins them in floats.
+    leaves the operator that joins them in floats. A computed tensor that only operators in 8 bits read keeps its range,
+    because without it these would compute in floats too, with weights in floats.
     """
     from .kernel_rules import MOVING
 
     kept = set()
     for graph in file.model.subgraphs:
         floats: set[int] = set()
+        needed = set(map(int, graph.outputs))
+        moved_on: set[int] = set()
         for operator in graph.operators:
             outputs = list(map(int, operator.outputs))
             named = [part for t in outputs for part in graph.tensors[t].name.decode().split(";")]
             moved = file.name(operator) in MOVING and floats & set(map(int, operator.inputs))
             if moved or any(_is_of(name, scopes) for name in named):
                 floats.update(outputs)
+                needed.update(map(int, operator.inputs))
+                moved_on.update(outputs if file.name(operator) in MOVING else ())
         for tensor in floats:
             kept.add(graph.tensors[tensor].name.decode())
-            graph.tensors[tensor].quantization = None
+            if tensor in needed or tensor in moved_on:
+                graph.tensors[tensor].quantization = None
     return kept
 
 

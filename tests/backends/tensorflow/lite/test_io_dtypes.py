@@ -131,6 +131,25 @@ def test_joined_parts_keep_their_scales_if_they_are_joined_in_floats(tmp_path: P
     assert np.abs(got[:, :4] - expected[:, :4]).max() < 0.02 * np.abs(expected[:, :4]).max()
 
 
+def test_what_reads_floats_stays_in_eight_bits(tmp_path: Path) -> None:
+    """A layer behind a normalization in floats has a range for its input, so that its weights are integers."""
+    g, rng = Graph(), np.random.default_rng(5)
+    x = g.input("x", ir.DataType.FLOAT, ("n", 6, 32))
+    weights = [rng.standard_normal((32, 32)).astype(np.float32) / 6 for _ in range(3)]
+    y = g.MatMul(x, weights[0])
+    y = g.LayerNormalization(y, np.ones(32, np.float32), f32(32), axis=-1)
+    g.output(g.MatMul(g.Relu(g.MatMul(y, weights[1])), weights[2]), "y")
+    samples = f32(20, 6, 32)
+    (expected,) = onnxruntime_outputs(ir.to_proto(g.model()), {"x": samples})
+    given = Options(quantize="int8", calibrate={"x": samples}, extra={"keep_float": "LayerNormalization"})
+    path = encode(g.model(), tmp_path, given)
+    layers = [made for name, _, made in operators_of(path) if name == "FULLY_CONNECTED"]
+    assert layers == [["int8"]] * 3
+    assert "float32" in {dtype for name, _, made in operators_of(path) if name == "RSQRT" for dtype in made}
+    (got,) = run(path, {"x": samples}).values()
+    assert np.sqrt(np.mean((got - expected) ** 2)) < 0.03 * expected.std()
+
+
 def test_what_no_node_is_called_is_refused(tmp_path: Path) -> None:
     given = Options(quantize="int8", calibrate={"x": f32(4, 3, 8, 8)}, extra={"keep_float": "Softmax"})
     with pytest.raises(UsageError, match="no node or operator is called so"):
