@@ -218,7 +218,7 @@ class _Sums:
         ):
             total = np.maximum(power.sum(0), tiny)
             if weights_known:
-                noise = (drawn**2).sum(0) / total**2 * (1 + _SCARCE / samples)
+                noise = ((drawn / total) ** 2).sum(0) * (1 + _SCARCE / samples)
             else:
                 noise = self.drawn2.sum(0) / total * samples / np.maximum(self.count.sum(0), 1)
             together = np.mean((drawn.sum(0) / total) ** 2)

@@ -78,3 +78,12 @@ def test_places_that_are_not_finite_are_left_out() -> None:
 @pytest.mark.parametrize("array", [np.zeros((2, 3)), np.array([[1, 2, 3]]), np.array([["a"]], object), np.float64(3.0)])
 def test_what_has_no_scale(array: np.ndarray) -> None:
     assert wrong_scale([array], [array], [array]) == ""
+
+
+@pytest.mark.filterwarnings("error")
+def test_channels_of_zeros_are_no_reason_and_no_warning() -> None:
+    """Detections beyond the last one found are zeros in all samples."""
+    held = [np.zeros((16, 24))]
+    assert wrong_scale(held, [a.copy() for a in held], [a.copy() for a in held], held) == ""
+    held[0][:, :4] = np.random.default_rng(0).standard_normal((16, 4))
+    assert wrong_scale(held, [a.copy() for a in held], [a.copy() for a in held], held) == ""
