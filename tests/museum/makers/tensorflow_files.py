@@ -335,6 +335,8 @@ def write_lite(archive, name, shape, make, kind, set_up):
         path = archive.path("model.h5")
         model.save(path)
         converter = tf.lite.TFLiteConverter.from_keras_model_file(path)
+    elif RELEASE >= (2, 16):  # a function of a Keras 3 model loses its weights
+        converter = tf.lite.TFLiteConverter.from_keras_model(model)
     else:
         signature = tf.TensorSpec(shape, tf.float32)
         concrete = tf.function(lambda x: model(x)).get_concrete_function(signature)
