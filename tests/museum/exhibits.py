@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,9 +86,13 @@ def _computed_by_reference(source: Path, inputs: list[Any], got: list[Any]) -> b
     if source.suffix not in (".onnx", ".tflite"):
         return False
     runs = [run] if source.suffix == ".onnx" else [partial(_run_kernels, kernels) for kernels in KERNELS]
+    return any(_agrees(again, source, inputs, got) for again in runs)
+
+
+def _agrees(again: Callable[[Path, list[Any]], list[Any]], source: Path, inputs: list[Any], got: list[Any]) -> bool:
     try:
-        return any(not difference(got, again(source, inputs)) for again in runs)
-    except Exception:  # the errors of runtimes have no common class
+        return not difference(got, again(source, inputs))
+    except Exception:  # the errors of runtimes have no common class; the reference kernels lack new versions of Tile
         return False
 
 

