@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from convert.graph.scaled_weights import scaled_weights
 from convert.graph.tensors import widened_array
+from convert.graph.values import is_used
 from convert.outcome.verdict import INCONCLUSIVE, Finding, Verdict
 from convert.parity.pairing.attribute_changes import changed_attributes
 
@@ -161,14 +162,15 @@ def readers_by_name(model: ir.Model) -> dict[str, Callable[[], np.ndarray]]:
 
     The tensors are weights, constants, and the tables of ONNX-ML's operators, such as the leaves of trees. Integers are
     read as int64, floats in their dtype (bfloat16 as float64), strings as objects. Weights stored as integers with
-    scales are read as the real numbers that they represent, because another format may have these in float32.
+    scales are read as the real numbers that they represent, because another format may have these in float32. Weights
+    that no node reads are left out: those of a recurrent layer were joined to others.
     """
     scaled, found = scaled_weights(model), dict[str, Callable[[], np.ndarray]]()
     readers = {use.node for weight in scaled for use in weight.uses()}
     scales = {value for node in readers if node.op_type == "DequantizeLinear" for value in node.inputs[1:]}
     for graph in model.graphs():
         for name, value in graph.initializers.items():
-            if value.const_value is None or value.const_value.size < _LEAST or value in scales:
+            if value.const_value is None or value.const_value.size < _LEAST or value in scales or not is_used(value):
                 continue
             found[str(name)] = scaled[value].numbers if value in scaled else partial(_content, value.const_value)
         for node in graph:

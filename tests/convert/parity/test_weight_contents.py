@@ -54,6 +54,14 @@ def test_a_changed_row(change: str, name: str, turned: bool) -> None:
     assert "differ in places: 1 of 2 tensors" in str(found)
 
 
+def test_weights_that_no_node_reads_do_not_count() -> None:
+    """The kernels of a recurrent layer stay in the graph beside W and R, which were made of them."""
+    kernel = RNG.standard_normal((12, 12)).astype(np.float32)
+    left = holding(whole=kernel, top=kernel[:6])
+    left.graph.outputs[:] = [left.graph.initializers["top"]]
+    assert str(compare_weight_contents(left, holding(w=kernel[:6].T.copy()))) == "same weights (all 1 compared)"
+
+
 def test_rows_in_another_order_differ_where_names_and_shapes_are_the_same() -> None:
     """A permutation of elements is not a change of content; the outputs show it."""
     found = compare_weight_contents(holding(table=TABLE), holding(table=changed(TABLE, "swapped")))

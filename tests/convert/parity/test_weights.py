@@ -21,7 +21,7 @@ LARGE = np.linspace(1, 2, 2000).astype(np.float32).reshape(40, 50)
 
 
 def holding(*constants: str, **arrays: Any) -> ir.Model:
-    """Return a graph with these weights; those in `constants` are outputs of Constant nodes."""
+    """Return a graph whose outputs are these weights; those in `constants` are outputs of Constant nodes."""
     graph = ir.Graph([], [], nodes=[], opset_imports={"": 23})
     for name, content in arrays.items():
         tensor = ir.Tensor(np.asarray(content), name=name)
@@ -32,6 +32,7 @@ def holding(*constants: str, **arrays: Any) -> ir.Model:
             continue
         value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
         graph.register_initializer(value)
+        graph.outputs.append(value)
     return ir.Model(graph, ir_version=10)
 
 
