@@ -159,6 +159,18 @@ def collection(t: Emitter, body: Subgraph, value: ir.Value, place: int, axis: in
     return in_rows(t, body, value, place, axis, steps) if t.node.domain == LITE else in_list(value, steps)
 
 
+def _with_sizes(value: tf.Tensor, state: ir.Value) -> tf.Tensor:
+    """Return a state of a loop with its known sizes, which TensorFlow Lite's converter forgets.
+
+    Its built-in CONV_2D needs the number of channels. Only a Reshape tells the converter, if one dim is open.
+    """
+    dims = known_dims(state) or ()
+    sizes = [d if isinstance(d, int) else -1 for d in dims]
+    if sizes.count(-1) != 1 or len(sizes) < 3 or 0 in sizes:
+        return value
+    return tf.reshape(value, sizes)
+
+
 @onnx_op("Loop", f"{LITE}::Loop")
 def loop(t, M, cond, *carried, body):
     count = len(carried)
@@ -174,7 +186,10 @@ def loop(t, M, cond, *carried, body):
         return going if limit is None else going & (i < limit)
 
     def step(i, going, values, rows):
-        going, *results = body(i, going, *values)
+        inner = values
+        if t.node.domain == LITE:
+            inner = [_with_sizes(v, g) for v, g in zip(values, body.graph.inputs[2 : 2 + count], strict=True)]
+        going, *results = body(i, going, *inner)
         values = [_restore_rank(new, old) for new, old in zip(results[:count], values, strict=True)]
         number = tf.cast(i, tf.int32) if kept else None
         rows = [k.write(a, number, y) for k, a, y in zip(kept, rows, results[count:], strict=True)]
