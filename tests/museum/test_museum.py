@@ -21,6 +21,7 @@ QUICK = (
     "dense", "conv", "gru", "states", "attention", "functions", "cudnn_gru", "local_first", "graph_network",
     "lite_picture_uint8_whole", "whole_grouped", "traced_mlp", "mobile_plain", "database_mlp", "translated_gru",
     "encoder_decoder", "keras9_states", "keras11_gru", "graph8_lstm", "paddle13_mlp", "picture",
+    "sized_lstm", "optimized_transposed",
 )  # fmt: skip
 """The models that are read in the default suite."""
 
@@ -34,7 +35,6 @@ REFUSED = {
     "tf2onnx-1.5.6-graph7_gru.onnx": "No Op registered for Scan",
     "tf2onnx-1.5.6-graph7_lstm.onnx": "No Op registered for Scan",
     "tf2onnx-1.5.6-graph7_wrapped.onnx": "No Op registered for Scan",
-    "pytorch-1.0.1-traced_": "TorchScript of PyTorch 1.3 or before",  # PyTorch 2.13 does not load them either
     "pytorch-1.0.1-onnxNone_embedded.onnx": "ATen",
     "caffe2-1.8.1-translated_indexing.caffe2": "ATen",
     "2.0.4-keras-upsampling.h5": "which upsample in different ways",  # nothing in it tells the release
@@ -43,6 +43,20 @@ REFUSED = {
     "pytorch-1.8.1-whole_quantized_fx.pt": "UnsafeInput",
     "pytorch-1.4.0-scripted_quantized_static.pt": "GenericList",
     "pytorch-1.4.0-traced_quantized_static.pt": "GenericList",
+    "-whole_quantized_fx": "could not be loaded",
+    "pytorch-2.1.2-exported_": "schema 1",
+    "pytorch-2.1.2-sized_": "schema 1",
+    "-flat_": "flatbuffer form",
+    "pytorch-1.2.0-scripted_": "have attributes",
+    "pytorch-1.2.0-traced_mlp": "have attributes",
+    "pytorch-1.2.0-traced_plain": "have attributes",
+    "pytorch-1.2.0-onnx7_conv1d.onnx": "ATen",
+    "pytorch-1.3.1-onnx7_conv1d.onnx": "ATen",
+    # timm 1.0 has other names and shapes for these.
+    "timm-0.4.12-levit": "do not fit",
+    "timm-0.4.12-pit": "do not fit",
+    "timm-0.6.13-levit": "do not fit",
+    "timm-0.6.13-pit": "do not fit",
 }
 """Files that are refused, by a part of their id, and a part of the reason."""
 
@@ -52,6 +66,10 @@ REFERENCE = (
     # These exporters drop or change what they do not support.
     "keras2onnx-1.7.0-",
     "tf2onnx-1.5.6-",
+    "mxnet-1.9.1-",
+    "pytorch-2.8.0-dynamo_",  # recurrent layers
+    "_quantized_",  # one step of 8 bits
+    "pytorch-1.0.1-onnxNone_shuffled.onnx",  # PRelu with a slope per channel that does not broadcast; nothing runs it
 )
 """Parts of the ids of files whose writer's numbers a reference runtime does not compute from the file either."""
 
@@ -60,7 +78,6 @@ WRONG = {
     "2.21.0-lite-lite_upscaling_int8_whole.tflite": "off by up to two steps of 8 bits in a TRANSPOSE_CONV with Tanh",
     "2.21.0-lite-lite_upscaling_uint8_whole.tflite": "off by one step of 8 bits in a TRANSPOSE_CONV with Tanh",
     "2.15.1-files-lite_upscaling_int16.tflite": "Tanh of TensorFlow Lite's int16 is up to two steps off",
-    "pytorch-1.0.1-onnxNone_shuffled.onnx": "PRelu with a slope per channel that does not broadcast; written as it is",
 }
 """Files that are read wrongly, by a part of their id, and what is known about the cause."""
 
