@@ -28,7 +28,7 @@ _PYTORCH = (
     rf"(extra|extra_files|xl_model_weights)/{_PATH}",
     r"serialized_(exported_program\.json|state_dict\.(pt|json)|constants\.(pt|json)|example_inputs\.pt)",
 )
-"""Names that `torch.save`, `torch.jit.save` and `torch.export.save` write since 1.4."""
+"""Names that `torch.save`, `torch.jit.save` and `torch.export.save` write since 1.3."""
 
 _OLD_TORCHSCRIPT = (
     r"model\.json",
@@ -39,7 +39,7 @@ _OLD_TORCHSCRIPT = (
     r"libs\.py",
     rf"extra/{_PATH}",
 )
-"""Names that `torch.jit.save` of PyTorch 1.0 to 1.3 writes."""
+"""Names that `torch.jit.save` of PyTorch 1.0 to 1.2 writes."""
 
 _KERAS = (
     r"(metadata|config)\.json",

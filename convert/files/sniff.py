@@ -245,11 +245,6 @@ def _not_a_model_error(path: Path, names: set[str]) -> BadInput:
         return BadInput(
             f"{path} is a file of NumPy arrays (.npz), not a model", hint="arrays go to --inputs of `convert verify`"
         )
-    if "model.json" in names and any(name.startswith("code/") for name in names):
-        return BadInput(
-            f"{path} is TorchScript of PyTorch 1.3 or before, which current releases of PyTorch do not load",
-            hint="load it with torch.jit.load in an older release, and save it again",
-        )
     ends = (".onnx", ".pt", ".pth", ".pt2", ".ptl", ".pb", ".pbtxt", ".h5", ".keras", ".tflite", ".safetensors", ".bin")
     packed = sorted(name for name in names if name.endswith(ends))
     what = f"that holds {', '.join(packed[:5])}" if packed else f"of {', '.join(sorted(names)[:5])}"

@@ -1,7 +1,7 @@
-"""TorchScript archives of PyTorch 1.0 to 1.3, written anew in the layout that current releases of PyTorch load.
+"""TorchScript archives of PyTorch 1.0 to 1.2, written anew in the layout that current releases of PyTorch load.
 
 Such an archive keeps a tree of modules in `model.json`, one raw file per tensor, and the methods of a module as a text
-of functions. The layout since PyTorch 1.4 keeps the modules in a pickle and their methods in classes. The code between
+of functions. The layout since PyTorch 1.3 keeps the modules in a pickle and their methods in classes. The code between
 them is the same language, so that it is taken over as it is; PyTorch then applies its own upgraders to operators whose
 meaning has changed since.
 """
@@ -36,7 +36,7 @@ _HINT = "load it with torch.jit.load in an older release, and save it again"
 
 
 def is_old(path: Path) -> bool:
-    """Return whether a TorchScript archive has the layout of PyTorch 1.0 to 1.3."""
+    """Return whether a TorchScript archive has the layout of PyTorch 1.0 to 1.2."""
     with open_archive(path) as archive:
         return member(archive, "model.json") is not None and member(archive, "data.pkl") is None
 
@@ -81,7 +81,7 @@ class _Modules:
         """Add a module and those in it, and return it."""
         if unknown := sorted(definition.keys() - _FIELDS):
             raise BadInput(
-                f"{self.path} is TorchScript of PyTorch 1.1 to 1.3 whose modules have {', '.join(unknown)}, "
+                f"{self.path} is TorchScript of PyTorch 1.1 or 1.2 whose modules have {', '.join(unknown)}, "
                 "which current releases of PyTorch do not load",
                 hint=_HINT,
             )

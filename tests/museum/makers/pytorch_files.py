@@ -356,7 +356,7 @@ def opsets():
     """Return the oldest and the newest opset that this release's tracing exporter writes, besides its default, None."""
     if RELEASE < (1, 2):
         return [None]
-    newest = {(1, 4): 11, (1, 8): 13, (1, 13): 16, (2, 1): 17}.get(RELEASE, 20)
+    newest = {(1, 2): 10, (1, 3): 11, (1, 4): 11, (1, 8): 13, (1, 13): 16, (2, 1): 17}.get(RELEASE, 20)
     return [7 if RELEASE < (2, 8) else 9, newest]
 
 

@@ -1,4 +1,4 @@
-"""TorchScript of PyTorch 1.0 to 1.3: archives with `model.json`, written here by hand, and files of PyTorch 1.0.1."""
+"""TorchScript of PyTorch 1.0 to 1.2: archives with `model.json`, written here by hand, and files of PyTorch 1.0.1."""
 
 from __future__ import annotations
 
