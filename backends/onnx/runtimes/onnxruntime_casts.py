@@ -32,7 +32,8 @@ _MOVED = {**dict.fromkeys((_BOOL, _INT8, _INT16, _UINT16), _FLOAT), **dict.fromk
 # The dtype that each operator is computed in, by its own dtype. A sum is truncated to 32 bits, which is what a 32-bit
 # sum gives. (Not a product: onnxruntime's int64 product does not wrap around.)
 KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
-    "Where": {_BOOL: _UINT8, _INT8: _INT32, **_SHORT, _UINT32: _INT64},
+    # A choice keeps the bits, and so does the cast of uint64.
+    "Where": {_BOOL: _UINT8, _INT8: _INT32, **_SHORT, _UINT32: _INT64, ir.DataType.UINT64: _INT64},
     "Max": _BYTES_AND_SHORT,
     "Min": _BYTES_AND_SHORT,
     "Clip": _SHORT,
