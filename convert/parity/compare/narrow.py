@@ -216,7 +216,7 @@ class _Sums:
             ("scale", self.stored2, self.drawn_stored, self.apart_stored),
             ("offset", self.count, self.drawn, self.apart),
         ):
-            total = np.maximum(power.sum(0), tiny)
+            total = np.where(power.sum(0) > tiny, power.sum(0), 1.0)  # slices of zeros have no scale
             if weights_known:
                 noise = ((drawn / total) ** 2).sum(0) * (1 + _SCARCE / samples)
             else:

@@ -80,10 +80,16 @@ def test_what_has_no_scale(array: np.ndarray) -> None:
     assert wrong_scale([array], [array], [array]) == ""
 
 
-@pytest.mark.filterwarnings("error")
-def test_channels_of_zeros_are_no_reason_and_no_warning() -> None:
-    """Detections beyond the last one found are zeros in all samples."""
-    held = [np.zeros((16, 24))]
-    assert wrong_scale(held, [a.copy() for a in held], [a.copy() for a in held], held) == ""
-    held[0][:, :4] = np.random.default_rng(0).standard_normal((16, 4))
-    assert wrong_scale(held, [a.copy() for a in held], [a.copy() for a in held], held) == ""
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("factor", [1.0, 1.2])
+def test_channels_of_zeros_hide_no_other(factor: float) -> None:
+    """Detections beyond the last one found are zeros in all samples, and only some of these become numbers."""
+    rng, held = np.random.default_rng(0), np.zeros((128, 24))
+    held[:, :4] = rng.standard_normal((128, 4))
+    rounded, target = held.copy(), held.copy()
+    for array in (rounded, target):
+        array[:, :4] = np.round(20 * held[:, :4] + rng.uniform(-1, 1, (128, 4))) / 20
+    rounded[0, 20] = 1.0
+    target[:, 2] *= factor
+    told = wrong_scale([held], [rounded], [target], [held])
+    assert told.startswith("the scale of channel 2 of axis 1") if factor != 1 else told == ""
