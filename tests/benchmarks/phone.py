@@ -1,13 +1,26 @@
-"""Measure our TensorFlow Lite files for phones beside those of onnx2tf and litert-torch, on the same networks and
-inputs.
+"""Measure our TensorFlow Lite files for phones beside those of onnx2tf, litert-torch and TensorFlow, on the same
+networks and inputs.
 
-    python tests/benchmarks/phone.py [--onnx2tf PYTHON] [--litert PYTHON] [--networks mobilenetv2 …] [--seconds S]
+python tests/benchmarks/phone.py --folder FOLDER [--by ours onnx2tf …] [--networks mobilenetv2 …] [--seconds S]
+        [--onnx2tf PYTHON] [--onnx2tf-tf PYTHON] [--litert PYTHON] [--again run]
 
-PYTHON is the interpreter of an environment that has the peer; the one of litert-torch needs timm too. Each converter
-runs in its own process, first in float, then in 8 bits, calibrated with the same 16 samples. Seconds are wall time,
-ours without the verdict; the first conversion includes the imports. LiteRT runs each file on 4 inputs that no
-calibration used. The largest error and the SQNR are relative to the module in float64, over all outputs. Latency is the
-median CPU time of 20 runs with one thread, in milliseconds; the files alternate. The table is Markdown.
+| `--by` | what |
+|---|---|
+| `ours` | from the ONNX file |
+| `onnx2tf` | from the ONNX file, with `flatbuffer_direct` |
+| `onnx2tf-tf` | from the ONNX file, with `tf_converter`, by an environment with TensorFlow |
+| `litert-torch` | from the module; its environment needs timm too |
+| `tensorflow` | TensorFlow's converter, from the network in Keras as we write it from the ONNX file |
+
+PYTHON is the interpreter of an environment that has the peer. Each converter runs in its own process, first in float,
+then in 8 bits, calibrated with the same 16 samples. Seconds are wall time, ours without the verdict; the first
+conversion includes the imports. LiteRT runs each file on 4 inputs that no calibration used. The largest error and the
+SQNR are relative to the module in float64, over all outputs. Latency is the median CPU time of 20 runs with one thread,
+in milliseconds; the files of a network alternate.
+
+FOLDER keeps the files and results, so that a run continues where another one ended. `--again` does steps again (`run`
+measures errors and latency, as on a quieter machine; or a name of `--by`). Without a step to do, the script prints the
+table of FOLDER, in Markdown.
 """
 
 from __future__ import annotations
@@ -16,21 +29,21 @@ import argparse
 import itertools
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-SAMPLES, TESTS, RUNS, LIMIT = 16, 4, 20, 420
+SAMPLES, TESTS, RUNS, LIMIT = 16, 4, 20, 900
 FORMS = ("float", "int8")
-HEADS = ("network", "by", "form", "max error", "SQNR dB", "kB", "ms", "s to convert")
+HEADS = ("network", "by", "form", "max error", "SQNR dB", "kB", "operators", "ms", "s to convert")
 
 
 def prepare(name: str, folder: Path) -> None:
@@ -73,7 +86,7 @@ def by_us(name: str, folder: Path, form: str) -> float:
     return time.perf_counter() - start
 
 
-def by_onnx2tf(name: str, folder: Path, form: str) -> float:
+def by_onnx2tf(name: str, folder: Path, form: str, backend: str = "flatbuffer_direct", by: str = "onnx2tf") -> float:
     import numpy as np
     import onnx2tf
 
@@ -93,13 +106,39 @@ def by_onnx2tf(name: str, folder: Path, form: str) -> float:
         }
     start = time.perf_counter()
     onnx2tf.convert(
-        input_onnx_file_path=str(folder / "net.onnx"), output_folder_path=str(folder / f"onnx2tf-{form}"),
-        non_verbose=True, tflite_backend="flatbuffer_direct", **options,
+        input_onnx_file_path=str(folder / "net.onnx"), output_folder_path=str(folder / f"{by}-{form}"),
+        non_verbose=True, tflite_backend=backend, **options,
     )  # fmt: skip
     seconds = time.perf_counter() - start
     made = "net_integer_quant.tflite" if form == "int8" else "net_float32.tflite"
-    (folder / f"onnx2tf-{form}" / made).rename(folder / f"onnx2tf.{form}.tflite")
+    (folder / f"{by}-{form}" / made).rename(folder / f"{by}.{form}.tflite")
+    shutil.rmtree(folder / f"{by}-{form}")
     return seconds
+
+
+def by_onnx2tf_tf(name: str, folder: Path, form: str) -> float:
+    return by_onnx2tf(name, folder, form, "tf_converter", "onnx2tf-tf")
+
+
+def by_tensorflow(name: str, folder: Path, form: str) -> float:
+    """Convert the network in Keras; its inputs and outputs have the module's layout."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import convert
+
+    network = folder / "net.keras"
+    if not network.exists():
+        convert.convert(folder / "net.onnx", "keras", network, verify=False)
+    samples = np.load(folder / "samples.npy")
+    start = time.perf_counter()
+    converter = tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(network))
+    if form == "int8":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: ([sample[None]] for sample in samples)
+    (folder / f"tensorflow.{form}.tflite").write_bytes(converter.convert())
+    return time.perf_counter() - start
 
 
 def by_litert(name: str, folder: Path, form: str) -> float:
@@ -146,7 +185,9 @@ def run(folder: Path) -> dict[str, Any]:
             apart = [float(np.abs(g - e).max() / np.sqrt(np.mean(e**2))) for g, e in zip(got, exact, strict=True)]
             noise = [np.sum(e**2) / max(np.sum((g - e) ** 2), 1e-300) for g, e in zip(got, exact, strict=True)]
             sqnr = float(10 * np.log10(min(noise)))
-            found[path.stem] = {"error": max(apart), "sqnr": sqnr, "bytes": path.stat().st_size, "times": []}
+            count = len(interpreter._get_ops_details())
+            size = path.stat().st_size
+            found[path.stem] = {"error": max(apart), "sqnr": sqnr, "bytes": size, "operators": count, "times": []}
             interpreters[path.stem] = interpreter
         except (RuntimeError, ValueError) as error:
             found[path.stem] = {"failed": str(error).strip().splitlines()[-1][:80]}
@@ -208,47 +249,72 @@ def child(python: str, *words: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def show(name: str, by: str, form: str, seconds: str, found: dict[str, Any]) -> None:
-    """Print a row of the table."""
-    row = found.get(f"{by}.{form}", {"failed": seconds.lstrip("!")})
-    cells = [name, by, form]
-    if "failed" in row:
-        cells += [row["failed"].replace("|", " "), *["–"] * 4]
-    else:
-        cells += [f"{row['error']:.1e}", f"{row['sqnr']:.1f}", f"{row['bytes'] / 1000:,.0f}"]
-        cells += [f"{statistics.median(row['times']):.2f}", f"{float(seconds):.1f}"]
-    print("| " + " | ".join(cells) + " |", flush=True)
+def rows(name: str, folder: Path) -> Iterator[list[str]]:
+    """Yield the rows of the table for a network."""
+    measured = folder / "run.json"
+    found = json.loads(measured.read_text()) if measured.exists() else {}
+    for by, form in itertools.product(STEPS, FORMS):
+        told = folder / f"{by}.json"
+        if not told.exists():
+            continue
+        seconds = json.loads(told.read_text())
+        spent = str(seconds[form] if isinstance(seconds, dict) else seconds)
+        row = found.get(f"{by}.{form}", {"failed": spent.lstrip("!") if spent.startswith("!") else "not measured"})
+        if "failed" in row:
+            yield [name, by, form, row["failed"].replace("|", " "), *["–"] * 5]
+            continue
+        errors = [f"{row['error']:.1e}", f"{row['sqnr']:.1f}", f"{row['bytes'] / 1000:,.0f}", str(row["operators"])]
+        yield [name, by, form, *errors, f"{statistics.median(row['times']):.2f}", f"{float(spent):.1f}"]
+
+
+def work(name: str, folder: Path, pythons: Mapping[str, str], again: Collection[str]) -> None:
+    """Do the steps of a network that are not done, and write the result of each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "tests.npz").exists():
+        failed = child(sys.executable, "prepare", name, str(folder))
+        if failed.startswith("!"):
+            print(f"{name}: {failed}", flush=True)
+            return
+    changed = "run" in again or not (folder / "run.json").exists()
+    for by, python in pythons.items():
+        if by in again or not (folder / f"{by}.json").exists():
+            line = child(python, by, name, str(folder))
+            (folder / f"{by}.json").write_text(json.dumps(line) if line.startswith("!") else line)
+            changed = True
+    if changed:
+        answer = child(sys.executable, "run", name, str(folder))
+        if answer.startswith("!"):
+            print(f"{name}: {answer}", flush=True)
+        else:
+            (folder / "run.json").write_text(answer)
 
 
 def main() -> None:
-    """Print the table, or do one step of it."""
+    """Do the steps that are left, then print the table; or do one step of it."""
     import phone_networks
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--onnx2tf", metavar="PYTHON")
-    parser.add_argument("--litert", metavar="PYTHON")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--by", nargs="*", choices=STEPS, default=["ours"])
+    parser.add_argument("--again", nargs="+", choices=("run", *STEPS), default=[])
+    parser.add_argument("--onnx2tf", metavar="PYTHON", default=sys.executable)
+    parser.add_argument("--onnx2tf-tf", metavar="PYTHON", default=sys.executable)
+    parser.add_argument("--litert", metavar="PYTHON", default=sys.executable)
     parser.add_argument("--networks", nargs="+", choices=phone_networks.NAMES, default=phone_networks.NAMES)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     args = parser.parse_args()
-    peers = {"ours": sys.executable, "onnx2tf": args.onnx2tf, "litert-torch": args.litert}
+    environments = {"onnx2tf": args.onnx2tf, "onnx2tf-tf": args.onnx2tf_tf, "litert-torch": args.litert}
+    pythons = {by: environments.get(by, sys.executable) for by in args.by}
     began = time.monotonic()
-    print("| " + " | ".join(HEADS) + " |\n" + "|---" * len(HEADS) + "|", flush=True)
     for name in args.networks:
         if time.monotonic() - began > args.seconds:
             print(f"{name}: no time was left", flush=True)
-            continue
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            failed = child(sys.executable, "prepare", name, folder)
-            if failed.startswith("!"):
-                print(f"{name}: {failed}", flush=True)
-                continue
-            spent = {by: child(str(python), by, name, folder) for by, python in peers.items() if python}
-            answer = child(sys.executable, "run", name, folder)
-            found = {} if answer.startswith("!") else json.loads(answer)
-            for by, line in spent.items():
-                seconds = dict.fromkeys(FORMS, line) if line.startswith("!") else json.loads(line)
-                for form in FORMS:
-                    show(name, by, form, str(seconds[form]), found)
+        else:
+            work(name, args.folder.resolve() / name, pythons, args.again)
+    print("| " + " | ".join(HEADS) + " |\n" + "|---" * len(HEADS) + "|")
+    for name in args.networks:
+        for row in rows(name, args.folder / name):
+            print("| " + " | ".join(row) + " |")
 
 
 def both_forms(convert_with: Callable[[str, Path, str], float], name: str, folder: Path) -> dict[str, Any]:
@@ -265,6 +331,16 @@ def both_forms(convert_with: Callable[[str, Path, str], float], name: str, folde
     return found
 
 
+STEPS: dict[str, Callable[[str, Path, str], float]] = {
+    "ours": by_us,
+    "onnx2tf": by_onnx2tf,
+    "onnx2tf-tf": by_onnx2tf_tf,
+    "litert-torch": by_litert,
+    "tensorflow": by_tensorflow,
+}
+"""What converts a network: (name, folder, form) to seconds."""
+
+
 def step(what: str, name: str, folder: str) -> None:
     """Do one step in this process, and print its result."""
     here = Path(__file__).resolve()
@@ -275,8 +351,7 @@ def step(what: str, name: str, folder: str) -> None:
     elif what == "run":
         print(json.dumps(run(Path(folder))))
     else:
-        steps = {"ours": by_us, "onnx2tf": by_onnx2tf, "litert-torch": by_litert}
-        print("\n" + json.dumps(both_forms(steps[what], name, Path(folder))))
+        print("\n" + json.dumps(both_forms(STEPS[what], name, Path(folder))))
 
 
 if __name__ == "__main__":

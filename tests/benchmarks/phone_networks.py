@@ -7,18 +7,30 @@ build them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-TIMM = {
-    "resnet18": "resnet18",
-    "mobilenetv2": "mobilenetv2_100",
-    "mobilenetv3": "mobilenetv3_small_100",
-    "efficientnet-lite0": "efficientnet_lite0",
-    "convnext": "convnext_atto",
-    "vit": "vit_tiny_patch16_224",
+TIMM: dict[str, tuple[str, dict[str, Any]]] = {
+    "resnet18": ("resnet18", {}),
+    "mobilenetv2": ("mobilenetv2_100", {}),
+    "mobilenetv3": ("mobilenetv3_small_100", {}),
+    "efficientnet-b0": ("efficientnet_b0", {}),
+    "efficientnet-lite0": ("efficientnet_lite0", {}),
+    "convnext": ("convnext_atto", {}),
+    "vit": ("vit_tiny_patch16_224", {}),
+    "swin": ("swin_tiny_patch4_window7_224", {"embed_dim": 24, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 4, 8)}),
+    "mobilevit": ("mobilevit_xxs", {}),
+    "edgenext": ("edgenext_xx_small", {}),
+    "ghostnet": ("ghostnet_050", {}),
+    "lcnet": ("lcnet_050", {}),
+    "mnasnet": ("mnasnet_small", {}),
+    "regnet": ("regnetx_002", {}),
+    "tinynet": ("tinynet_e", {}),
 }
+"""The name and the settings of each network of timm."""
 
 
 def conv(i: int, o: int, stride: int = 1, act: type[nn.Module] = nn.SiLU) -> nn.Sequential:
@@ -115,6 +127,119 @@ class Bert(nn.Module):
         return self.last(self.encoder(x)[:, 0])
 
 
+class DeepLab(nn.Module):
+    """Dilated convolutions of several rates and a mean of the picture, joined, then resized to the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv(3, 16, 2, nn.ReLU), conv(16, 32, 2, nn.ReLU), conv(32, 64, 2, nn.ReLU))
+        self.rates = nn.ModuleList([nn.Conv2d(64, 32, 3, padding=rate, dilation=rate) for rate in (1, 2, 4)])
+        self.mean, self.last = nn.Conv2d(64, 32, 1), nn.Conv2d(4 * 32, 21, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        wide = functional.interpolate(self.mean(y.mean((2, 3), keepdim=True)), size=y.shape[2:], mode="bilinear")
+        y = self.last(torch.cat([*(rate(y).relu() for rate in self.rates), wide.relu()], 1))
+        return functional.interpolate(y, size=x.shape[2:], mode="bilinear", align_corners=False)
+
+
+class Pose(nn.Module):
+    """Heatmaps of 17 places, by transposed convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv(3, 16, 2, nn.ReLU6), conv(16, 32, 2, nn.ReLU6), conv(32, 64, 2, nn.ReLU6))
+        self.up = nn.Sequential(nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.BatchNorm2d(32), nn.ReLU())
+        self.last = nn.Conv2d(32, 17, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.up(self.stem(x))).sigmoid()
+
+
+class Face(nn.Module):
+    """Blocks of depthwise convolutions with padded shortcuts; boxes and scores of two scales (BlazeFace)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = conv(3, 24, 2, nn.ReLU)
+        sizes = [(24, 32), (32, 48), (48, 64)]
+        self.deep = nn.ModuleList([nn.Conv2d(i, i, 5, 2, 2, groups=i) for i, _ in sizes])
+        self.wide = nn.ModuleList([nn.Conv2d(i, o, 1) for i, o in sizes])
+        self.boxes = nn.ModuleList([nn.Conv2d(o, 2 * 16, 1) for _, o in sizes[1:]])
+        self.scores = nn.ModuleList([nn.Conv2d(o, 2, 1) for _, o in sizes[1:]])
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x, maps = self.stem(x), []
+        for deep, wide in zip(self.deep, self.wide, strict=True):
+            short = functional.max_pool2d(x, 2)
+            y = wide(deep(x))
+            x = (y + functional.pad(short, (0, 0, 0, 0, 0, y.shape[1] - x.shape[1]))).relu()
+            maps.append(x)
+        boxes = [head(m).permute(0, 2, 3, 1).reshape(1, -1, 16) for head, m in zip(self.boxes, maps[1:], strict=True)]
+        scores = [head(m).permute(0, 2, 3, 1).reshape(1, -1, 1) for head, m in zip(self.scores, maps[1:], strict=True)]
+        return torch.cat(boxes, 1), torch.cat(scores, 1).sigmoid()
+
+
+class Pyramid(nn.Module):
+    """A feature pyramid with enlarged coarse maps, and one head for all scales (RetinaNet)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList([conv(3, 16, 4, nn.ReLU), conv(16, 32, 2, nn.ReLU), conv(32, 64, 2, nn.ReLU)])
+        self.sides = nn.ModuleList([nn.Conv2d(c, 32, 1) for c in (16, 32, 64)])
+        self.head = nn.Sequential(conv(32, 32, 1, nn.ReLU), nn.Conv2d(32, 3 * 4, 3, padding=1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps = []
+        for stage in self.stages:
+            maps.append(x := stage(x))
+        y, found = None, []
+        for side, m in zip(reversed(self.sides), reversed(maps), strict=True):
+            y = side(m) if y is None else side(m) + functional.interpolate(y, scale_factor=2.0)
+            found.append(self.head(y).flatten(2))
+        return torch.cat(found, 2)
+
+
+class Larger(nn.Module):
+    """Super-resolution by the order of channels (ESPCN), added to a bilinear enlargement."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 27, 3, padding=1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        enlarged = functional.interpolate(x, scale_factor=3.0, mode="bilinear", align_corners=False)
+        return functional.pixel_shuffle(self.body(x), 3) + enlarged
+
+
+class Speech(nn.Module):
+    """Two convolutions over time, places, and layers of attention (the encoder of Whisper)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(80, 64, 3, padding=1), nn.Conv1d(64, 64, 3, 2, 1)
+        self.places = nn.Parameter(0.1 * torch.randn(50, 64))
+        layer = nn.TransformerEncoderLayer(64, 4, 256, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.layers, self.norm = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.LayerNorm(64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.gelu(self.second(functional.gelu(self.first(x))))
+        return self.norm(self.layers(y.transpose(1, 2) + self.places))
+
+
+class Lines(nn.Module):
+    """Convolutions, then a recurrent layer along the width (text recognition, CRNN)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.Sequential(conv(1, 16, 2, nn.ReLU), conv(16, 32, 2, nn.ReLU))
+        self.layer, self.last = nn.LSTM(32 * 8, 32, batch_first=True, bidirectional=True), nn.Linear(64, 40)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.maps(x)
+        return self.last(self.layer(y.flatten(1, 2).transpose(1, 2))[0]).log_softmax(-1)
+
+
 OWN: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "yolo-like": (Yolo, (1, 3, 160, 160)),
     "ssd-like": (Ssd, (1, 3, 160, 160)),
@@ -123,6 +248,13 @@ OWN: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "lstm": (lambda: Recurrent(nn.LSTM), (1, 20, 32)),
     "gru": (lambda: Recurrent(nn.GRU), (1, 20, 32)),
     "bert-tiny": (Bert, (1, 32, 64)),
+    "deeplab": (DeepLab, (1, 3, 96, 96)),
+    "pose": (Pose, (1, 3, 96, 96)),
+    "face": (Face, (1, 3, 128, 128)),
+    "pyramid": (Pyramid, (1, 3, 128, 128)),
+    "super-resolution": (Larger, (1, 3, 48, 48)),
+    "speech": (Speech, (1, 80, 100)),
+    "lines": (Lines, (1, 1, 32, 96)),
 }
 NAMES = (*TIMM, *OWN)
 
@@ -134,7 +266,8 @@ def build(name: str, weights: str = "") -> tuple[nn.Module, tuple[int, ...]]:
         import timm
 
         shape: tuple[int, ...] = (1, 3, 224, 224)
-        module = timm.create_model(TIMM[name])
+        real, settings = TIMM[name]
+        module = timm.create_model(real, **settings)
     else:
         make, shape = OWN[name]
         module = make()
