@@ -222,7 +222,9 @@ class _Sums:
             else:
                 noise = self.drawn2.sum(0) / total * samples / np.maximum(self.count.sum(0), 1)
             together = np.mean((drawn.sum(0) / total) ** 2)
-            unit = np.maximum(np.sqrt(power.sum(0) / np.maximum(self.count.sum(0), 1)), tiny) / np.maximum(size, tiny)
+            unit = np.maximum(np.sqrt(power.sum(0) / np.maximum(self.count.sum(0), 1)), tiny) / np.where(
+                size > 0, size, 1
+            )
             allowed = (_FACTOR * np.sqrt(np.maximum(noise, together)) * unit + roundoff) * (size > 0)
             found = apart.sum(0) / total * unit
             worst = int(np.argmax((np.abs(found) - allowed) * (size > 0)))
