@@ -69,7 +69,8 @@ class Walker:
         public = [f for f in self.functions.values() if _is_public(f)]
         found = self.functions.get("main") or (public[0] if len(public) == 1 else None)
         if found is None:
-            raise BadInput("the module has no function main", hint=f"it has {', '.join(self.functions) or 'none'}")
+            hint = f"it has {', '.join(self.functions)}" if self.functions else "export it again, as one module"
+            raise BadInput("the module has no function main", hint=hint)
         if not len(found.regions[0].blocks):
             raise BadInput("the module declares its function main, but has no body of it", hint="export it again")
         return found
