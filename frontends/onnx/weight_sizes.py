@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from convert.graph.shape_inference import infer_facts
+from convert.graph.tensors import dims_of
 from convert.graph.values import known_dims
 from convert.outcome.report import Report
 
@@ -47,7 +48,7 @@ def _demands(node: ir.Node) -> Iterator[tuple[ir.Value, int, int]]:
     x, w = node.inputs[0], node.inputs[1]
     if x is None or w is None or w.const_value is None:
         return
-    shape = [int(d) for d in w.const_value.shape]
+    shape = dims_of(w.const_value)
     if node.op_type == "Conv" and len(shape) > 2:
         yield x, 1, shape[1] * node.attributes.get_int("group", 1)
     elif node.op_type == "ConvTranspose" and len(shape) > 2:
