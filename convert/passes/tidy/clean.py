@@ -94,9 +94,11 @@ def _drop_identity(node: ir.Node) -> bool:
 def share_repeated(model: ir.Model) -> bool:
     """Merge equal nodes with equal inputs (CSE), except random operators and control flow.
 
-    Returns whether any were merged.
+    onnx_ir's pass looks through all outputs of the graph for each output that it merges. With more than `_MANY_OUTPUTS`
+    of them, nodes that compute outputs are left as they are. Returns whether any were merged.
     """
     told_apart = []
+    has_many = len(model.graph.outputs) > _MANY_OUTPUTS
     for i, node in enumerate(model.graph.all_nodes()):
         if is_random_node(node):
             # onnx_ir's pass merges two Bernoulli, or two Dropout in training mode, although their random numbers
@@ -105,6 +107,8 @@ def share_repeated(model: ir.Model) -> bool:
         elif not all(y.name for y in node.outputs):
             # It also merges two LSTMs that omit different outputs.
             own = ir.AttrString(_OWN, "".join("y" if y.name else "-" for y in node.outputs))
+        elif has_many and any(y.is_graph_output() for y in node.outputs):
+            own = ir.AttrInt64(_OWN, i)
         else:
             continue
         node.attributes.add(own)
@@ -115,6 +119,7 @@ def share_repeated(model: ir.Model) -> bool:
     return modified
 
 
+_MANY_OUTPUTS = 1000
 _OWN = "convert.own"
 """An attribute that exists only during a pass, to keep equal nodes apart."""
 

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 from convert.graph import Graph
+from convert.passes.tidy import clean as tidy
 from convert.passes.tidy.batchnorm import fold_batch_norms
 from convert.passes.tidy.clean import clean
 
@@ -132,6 +133,24 @@ def test_clean_folds_shape_arithmetic_and_repeated_work() -> None:
     np.testing.assert_array_equal(run(model, x=feed)[0], before)
     assert counts(model)["Relu"] == 1
     assert not {"Identity", "Dropout", "Sigmoid"} & set(counts(model))
+
+
+@pytest.mark.parametrize(("most", "kept"), [(3, {"Relu": 2, "Neg": 1, "Identity": 2}), (2, {"Relu": 2, "Neg": 3})])
+def test_equal_outputs_are_merged_unless_there_are_many(
+    monkeypatch: pytest.MonkeyPatch, most: int, kept: dict[str, int]
+) -> None:
+    """Each merged output takes a look at all others."""
+    monkeypatch.setattr(tidy, "_MANY_OUTPUTS", most)
+    g = Graph()
+    x = g.input("x", F, ["n", 4])
+    for name in ("a", "b", "c"):
+        g.output(g.Neg(g.Relu(g.Relu(x))), name)
+    model, feed = g.model(), weights(2, 4)
+    before = run(model.clone(), x=feed)
+    clean(model)
+    assert counts(model) == kept
+    for a, b in zip(before, run(model, x=feed), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_static_shapes_are_constants() -> None:
