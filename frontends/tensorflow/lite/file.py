@@ -263,7 +263,8 @@ class _Reader:
         return Quantization(scale, np.broadcast_to(zero, scale.shape), axis, ends)
 
     def _signature(self, signature: Any, graphs: Sequence[Subgraph]) -> Signature:
-        number = signature.SubgraphIndex()
+        key = _decode_text(signature.SignatureKey())
+        number = _subgraph_of(key, signature.SubgraphIndex(), graphs)
 
         def named(get: Callable[[int], Any], length: int, ends: Sequence[int]) -> dict[str, int]:
             maps = [get(i) for i in range(self._checked_count(length))]
@@ -274,7 +275,16 @@ class _Reader:
 
         inputs = named(signature.Inputs, signature.InputsLength(), graphs[number].inputs)
         outputs = named(signature.Outputs, signature.OutputsLength(), graphs[number].outputs)
-        return Signature(_decode_text(signature.SignatureKey()), number, inputs, outputs)
+        return Signature(key, number, inputs, outputs)
+
+
+def _subgraph_of(key: str, number: int, graphs: Sequence[Subgraph]) -> int:
+    """Return the number of a signature's subgraph.
+
+    The converter of TensorFlow 2.6 writes 0 for every signature, and names the subgraphs by the signatures.
+    """
+    named = [i for i, graph in enumerate(graphs) if graph.name == key]
+    return named[0] if number == 0 and len(named) == 1 else number
 
 
 def _decode_text(data: bytes | None) -> str:

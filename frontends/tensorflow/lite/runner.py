@@ -24,7 +24,7 @@ from ..graph.allowed import operator_problem, refuse_listed
 from ..graph.protos import open_buffer
 from ..runner.names import distinct_names, tensor_names
 from .file import parse_lite_model
-from .stateful import file_for
+from .stateful import StatefulFile, file_for
 
 KINDS = ("tflite",)
 TIMED_THREADS = (4,)
@@ -52,11 +52,11 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     if not options.trust:
         check_operators(source)
     try:
-        interpreter, variables = _interpreter(source, feeds, options)
+        interpreter, file = _interpreter(source, feeds, options)
     except (ValueError, RuntimeError) as error:
         raise _runner_error(source, error) from error
     ends = tensor_details(interpreter, options.signature)
-    return [_real(_run_interpreter(interpreter, source, feed, ends, variables), ends, options) for feed in feeds]
+    return [_real(_run_interpreter(interpreter, source, feed, ends, file), ends, options) for feed in feeds]
 
 
 def _real(
@@ -75,10 +75,10 @@ def _real(
 
 def _interpreter(
     source: Source, feeds: Feeds, options: Options, interpreter_class: Any = None
-) -> tuple[Any, dict[str, int]]:
+) -> tuple[Any, StatefulFile]:
     """Return an interpreter of the file, or of a copy in which the variables named by the feeds are inputs and outputs.
 
-    Also returns the tensors that are variables, by their names in the feeds.
+    Also returns what `file_for` found about the file.
     """
     from ai_edge_litert.interpreter import Interpreter
 
@@ -86,7 +86,7 @@ def _interpreter(
         found = file_for(data, source.label, options.signature, {name for feed in feeds for name in feed})
     given = {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
     threads = options.extra.get(THREADS, 1)
-    return (interpreter_class or Interpreter)(**given, num_threads=threads), found.tensors
+    return (interpreter_class or Interpreter)(**given, num_threads=threads), found
 
 
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]] | Unsupported]:
@@ -133,9 +133,9 @@ def _run_other(
 ) -> list[dict[str, np.ndarray]] | Unsupported:
     """Return outputs on one feed by another interpreter, or `refusal` with its reason."""
     try:
-        interpreter, variables = _interpreter(source, [feed], options, interpreter_class)
+        interpreter, file = _interpreter(source, [feed], options, interpreter_class)
         details = tensor_details(interpreter, options.signature)
-        return [_real(_run_interpreter(interpreter, source, feed, details, variables), details, options)]
+        return [_real(_run_interpreter(interpreter, source, feed, details, file), details, options)]
     except ConvertError as error:
         text = error.sentence
     except (ValueError, RuntimeError) as error:
@@ -149,19 +149,25 @@ def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Opti
     It needs a signature. It does not take tensors that are variables, and does not return outputs without elements.
     """
     try:
-        interpreter, variables = _interpreter(source, [feed], options)
+        interpreter, file = _interpreter(source, [feed], options)
         inputs, outputs = tensor_details(interpreter, options.signature)
-        if variables or not interpreter.get_signature_list():
+        if file.tensors or not interpreter.get_signature_list():
             return None
-        runner = interpreter.get_signature_runner(_signature_key(interpreter, options.signature))
-        found = runner(**{name: _input_array(feed[name], tensor) for name, tensor in inputs.items()})
-        own = _end_details(interpreter, options.signature)[1]
-        made = {name: np.array(found[key]) for name, key in zip(outputs, own, strict=True)}
-        return _real(made, (inputs, outputs), options)
+        given = {name: _input_array(feed[name], tensor) for name, tensor in inputs.items()}
+        return _real(_called(interpreter, options.signature, given, outputs), (inputs, outputs), options)
     except (ValueError, RuntimeError, TypeError) as error:
         if "Tensor data is null" in str(error):
             return None
         raise _runner_error(source, error) from error
+
+
+def _called(
+    interpreter: Any, signature: str, given: Mapping[str, np.ndarray], outputs: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Return the outputs, by the reader's names, of a signature that is called by its name."""
+    found = interpreter.get_signature_runner(_signature_key(interpreter, signature))(**given)
+    own = _end_details(interpreter, signature)[1]
+    return {name: np.array(found[key]) for name, key in zip(outputs, own, strict=True)}
 
 
 def stored(source: Source) -> str:
@@ -305,15 +311,19 @@ def _run_interpreter(
     source: Source,
     feed: Mapping[str, np.ndarray],
     ends: tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]],
-    variables: Mapping[str, int],
+    file: StatefulFile,
 ) -> dict[str, np.ndarray]:
     inputs, outputs = ends
-    unknown = [n for n in feed if n not in inputs and n not in variables] or [n for n in inputs if n not in feed]
+    unknown = [n for n in feed if n not in inputs and n not in file.tensors] or [n for n in inputs if n not in feed]
     if unknown:
         raise UsageError(f"the model has no input {unknown[0]!r}, or it is not given", hint=", ".join(inputs))
     given = {name: _input_array(feed[name], tensor) for name, tensor in inputs.items()}
-    states = {name: number for name, number in variables.items() if name in feed}
+    states = {name: number for name, number in file.tensors.items() if name in feed}
+    if file.called and states:
+        raise Unsupported(f"signature {file.called!r}, which is not the first, is not run with a state")
     try:
+        if file.called:
+            return _called(interpreter, file.called, given, outputs)
         for name, tensor in inputs.items():
             interpreter.resize_tensor_input(tensor["index"], given[name].shape)
         interpreter.allocate_tensors()

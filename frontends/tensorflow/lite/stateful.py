@@ -57,8 +57,6 @@ def _assigned_tensor(model: LiteModel, variable: LiteVariable) -> tuple[int, int
 
 def with_state_io(data: bytes, wanted: Signature, ends: Sequence[StateVariable]) -> bytes:
     """Return the file with an input and an output for each of `ends` at the end of its signature and subgraph."""
-    import flatbuffers
-
     from .file import schema
 
     module = schema()
@@ -94,6 +92,13 @@ def with_state_io(data: bytes, wanted: Signature, ends: Sequence[StateVariable])
             ):
                 for name, number in zip(names, numbers[-len(ends) :], strict=True):
                     maps.append(_tensor_map(module, name, number))
+    return _packed(model)
+
+
+def _packed(model: Any) -> bytes:
+    """Return the file of a schema's object."""
+    import flatbuffers
+
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())
@@ -135,11 +140,14 @@ def _tensor_map(module: Any, name: str, number: int) -> Any:
 @dataclass(frozen=True)
 class StatefulFile:
     """The file to run for feeds that name variables. `content` replaces the file if variables became inputs and
-    outputs. The other field has, by name, the numbers of tensors that are variables themselves.
+    outputs, or if signatures got their subgraphs. `tensors` has, by name, the numbers of tensors that are variables
+    themselves. `called` is the signature if it can only be called by name: the interpreter gives access to the tensors
+    of the first subgraph alone.
     """
 
     content: bytes | None
     tensors: dict[str, int]
+    called: str = ""
 
 
 def file_for(data: memoryview, label: str, key: str, names: Collection[str]) -> StatefulFile:
@@ -147,12 +155,33 @@ def file_for(data: memoryview, label: str, key: str, names: Collection[str]) -> 
     from .reader import select_signature
 
     model = parse_lite_model(data, label)
+    content = with_own_subgraphs(data, model)
+    chosen = key or "serving_default"
+    called = chosen if any(s.key == chosen and s.subgraph for s in model.signatures) else ""
     if not any(operator.name in _STATEFUL for graph in model.subgraphs for operator in graph.operators):
-        return StatefulFile(None, {})
+        return StatefulFile(content, {}, called)
     wanted = select_signature(model, key)
     ends = [end for name, end in state_variables(model, wanted).items() if name in names]
     assigned = [end for end in ends if end.variable.number < 0]
     tensors = {end.name: end.tensor for end in ends if end.variable.number >= 0}
     if assigned and len(data) > _LARGEST:
         raise Unsupported("a file of more than a gibibyte with variables is not run")
-    return StatefulFile(with_state_io(bytes(data), wanted, assigned) if assigned else None, tensors)
+    content = with_state_io(content or bytes(data), wanted, assigned) if assigned else content
+    return StatefulFile(content, tensors, called)
+
+
+def with_own_subgraphs(data: memoryview, model: LiteModel) -> bytes | None:
+    """Return the file with the subgraphs of signatures that the reader found, or None if the file has the same.
+
+    The interpreter takes every signature of a file of TensorFlow 2.6 for one of the first subgraph.
+    """
+    from .file import schema
+
+    module = schema()
+    root = module.Model.GetRootAs(data, 0)
+    if all(root.SignatureDefs(i).SubgraphIndex() == s.subgraph for i, s in enumerate(model.signatures)):
+        return None
+    made = module.ModelT.InitFromObj(module.Model.GetRootAs(bytearray(data), 0))
+    for signature, found in zip(made.signatureDefs, model.signatures, strict=True):
+        signature.subgraphIndex = found.subgraph
+    return _packed(made)

@@ -14,6 +14,7 @@ compared. These differ:
 | mask of `Add`, `Concatenate` and the like | what all inputs keep | what any input keeps |
 | `Sequential` without an InputLayer | `batch_input_shape` of its first layer | this shape behind one more dim |
 | `axis` of several dims in HDF5, of Keras 3 too | these dims | the last dim |
+| `score_mode="dot"` of `Attention` in HDF5, of Keras 3 too | these products | refused |
 | kernels of convolutions that Theano wrote | flipped | as they are stored |
 | `Conv3DTranspose` of tf.keras in TensorFlow 1.4 | the convolution, not transposed | transposed |
 
@@ -120,7 +121,8 @@ def translate(config: Any, writer: Writer, label: str) -> Any:
     for entry in _entries(config):
         _rename_layers(entry)
         axis = entry["config"].get("axis", 0)
-        if axis is None or (isinstance(axis, list) and len(axis) > 1):  # Keras 3.15 drops these when it loads HDF5
+        # Keras 3.15 drops such axes when it loads HDF5, and takes "dot" for the function of this name.
+        if axis is None or (isinstance(axis, list) and len(axis) > 1) or entry["config"].get("score_mode") == "dot":
             _mark(entry)
     return config
 
@@ -296,7 +298,10 @@ def _drop_arguments(entry: dict[str, Any]) -> None:
 
 def _name_activations(entry: dict[str, Any]) -> None:
     for key, value in entry["config"].items():
-        if key.endswith("activation") and _function_name(value) == "hard_sigmoid":
+        name = _function_name(value) if key.endswith("activation") else None
+        if name in ("log_softmax_v2", "softmax_v2"):  # TensorFlow's own names, which tf.keras of 2.6 and 2.9 writes
+            entry["config"][key] = name.removesuffix("_v2")
+        elif name == "hard_sigmoid":
             named = {"class_name": "function", "module": "builtins", "config": HARD_SIGMOID}
             entry["config"][key] = {**named, "registered_name": HARD_SIGMOID}
 

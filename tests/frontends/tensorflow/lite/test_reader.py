@@ -210,8 +210,28 @@ def test_signatures(tmp_path: Path) -> None:
         assert sorted(got) == sorted(expected)
         for name, value in expected.items():
             np.testing.assert_array_equal(got[name], value)
+        report = convert.convert(tmp_path / "m.tflite", "onnx", tmp_path / f"{key}.onnx", signature=key)
+        assert report.verdict is not None
+        assert report.verdict.status == "PASS", report.verdict.reason
     with pytest.raises(UsageError, match="third"):
         read(tmp_path / "m.tflite", signature="third")
+
+
+@pytest.mark.slow
+def test_signatures_of_tensorflow_two_six(tmp_path: Path) -> None:
+    """Its converter writes subgraph 0 for every signature, so that today's interpreter refuses the second."""
+    module, path, feed = Two(), tmp_path / "m.tflite", f32(3)
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures={"first": module.first, "second": module.second})
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "m"), signature_keys=["first", "second"])
+    made = opened(converter.convert())
+    for graph, written in zip(made.subgraphs, made.signatureDefs, strict=True):
+        graph.name, written.subgraphIndex = written.signatureKey, 0
+    path.write_bytes(packed(made))
+    (got,) = run(read(path, signature="second"), {"only": feed}).values()
+    np.testing.assert_array_equal(got, 2 * feed)
+    report = convert.convert(path, "onnx", tmp_path / "m.onnx", signature="second")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
 
 
 @pytest.mark.parametrize(

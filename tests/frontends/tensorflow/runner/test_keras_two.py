@@ -130,6 +130,32 @@ def test_activations(tmp_path: Path, name: str) -> None:
         np.testing.assert_allclose(got, ACTIVATIONS[activation](feed.astype(float)), 2e-5, 2e-6, err_msg=activation)
 
 
+def test_activations_by_the_names_of_their_functions(tmp_path: Path) -> None:
+    """tf.keras of TensorFlow 2.6 and 2.9 writes tf.nn.log_softmax so."""
+
+    def rename(entry: dict[str, Any]) -> None:
+        if entry["class_name"] == "Activation":
+            entry["config"]["activation"] += "_v2"
+
+    x = keras.Input((9,))
+    names = ("log_softmax", "softmax")
+    model = keras.Model(x, [layers.Activation(name)(x) for name in names])
+    feed = 4 * images(6, 9)
+    for name, got in zip(names, found(old_file(tmp_path / "m.h5", model, "2.9.0", rename), feed), strict=True):
+        np.testing.assert_allclose(got, ACTIVATIONS[name](feed.astype(float)), 2e-5, 2e-6, err_msg=name)
+
+
+def test_products_of_attention_in_hdf5_of_keras_three(tmp_path: Path) -> None:
+    """Keras 3 does not load its own file, because it takes the text "dot" for a function."""
+    shapes = ((4, 6), (3, 6))
+    given = [keras.Input(shape) for shape in shapes]
+    model = keras.Model(given, layers.Attention(score_mode="dot")(given))
+    model.save(tmp_path / "m.h5")
+    feeds = [images(2, *shape) for shape in shapes]
+    (got,) = found(tmp_path / "m.h5", *feeds)
+    np.testing.assert_allclose(got, model.predict(feeds, verbose=0), 1e-5, 1e-6)
+
+
 def test_an_activation_of_keras_three_stays_what_it_is(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((9,)), layers.Activation("hard_sigmoid")])
     feed = 4 * images(6, 9)
