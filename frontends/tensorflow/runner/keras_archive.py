@@ -56,6 +56,8 @@ _PARTS = ("layers", "initializers", "regularizers", "constraints", "models")
 _TOP = {"Sequential", "Functional", "Model", "DTypePolicy", "Variable", "KerasTensor"}
 _PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slice__", "__typespec__", "__tuple__",
           "__none__", "__bytes__", "__dict__"}  # fmt: skip
+_CURRENT = "3.4"
+"""The first version of Keras whose layers compute what those of today do."""
 _TRAINING = ("compile_config", "training_config")
 """Keys that are dropped from the outermost model; a nested model is compiled when it is loaded."""
 _TRAINERS = ("keras.optimizers", "keras.losses", "keras.metrics", "keras.src.optimizers", "keras.src.losses",
@@ -180,13 +182,15 @@ def _loading_hint(config: Any, known: Container[str]) -> str:
 
 
 def _writer(path: Path) -> Writer:
-    """Return the Keras that wrote a file: 3 for an archive without a version, 1 for an HDF5 file without one."""
+    """Return the Keras that wrote a file: one of today for an archive without a version, 1 for such an HDF5 file."""
     if zipfile.is_zipfile(path):
         with open_archive(path) as archive:
             known = "metadata.json" in archive.namelist()
             text = read_member(archive, "metadata.json", limits.KERAS_CONFIG_BYTES) if known else "{}"
         metadata = parse_json(text, f"the metadata in {path}")
-        return Writer.from_text(str(metadata.get("keras_version", "3")) if isinstance(metadata, dict) else "3")
+        return Writer.from_text(
+            str(metadata.get("keras_version", _CURRENT)) if isinstance(metadata, dict) else _CURRENT
+        )
     with _open_h5(path) as file:
         return Writer.from_text(*(_text(file.attrs.get(key, "")) for key in ("keras_version", "backend")))
 

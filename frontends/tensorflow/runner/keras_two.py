@@ -11,7 +11,7 @@ compared. These differ:
 | `BatchNormalization` of pictures, epsilon below 1.001e-5 (before 2.12) | 1.001e-5 | the epsilon itself |
 | `UpSampling2D`, bilinear (keras before 2.4, TensorFlow before 1.15) | corners are aligned | centers are aligned |
 | `Bidirectional` sequences at masked steps (keras before 2.4, TensorFlow 2.0, 2.1) | the output before | zeros |
-| mask of `Add`, `Concatenate` and the like | what all inputs keep | what any input keeps |
+| mask of `Add`, `Concatenate` and the like | what all inputs keep | no mask up to 3.3, then what any input keeps |
 | `Sequential` without an InputLayer | `batch_input_shape` of its first layer | this shape behind one more dim |
 | `axis` of several dims in HDF5, of Keras 3 too | these dims | the last dim |
 | `score_mode="dot"` of `Attention` in HDF5, of Keras 3 too | these products | refused |
@@ -49,6 +49,7 @@ from .keras_two_layers import (
     HOLDING_BIDIRECTIONAL,
     LOCALLY_CONNECTED,
     MERGES,
+    MERGES_WITHOUT_MASKS,
     MIN_FUSED_EPSILON,
 )
 
@@ -120,6 +121,9 @@ def translate(config: Any, writer: Writer, label: str) -> Any:
         _translate_old(config, writer, label)
     for entry in _entries(config):
         _rename_layers(entry)
+        if writer.version < (3, 4) and entry["class_name"] in MERGES:
+            forms = MERGES if writer.version < (3, 0) else MERGES_WITHOUT_MASKS
+            _substitute(entry, forms[entry["class_name"]])
         axis = entry["config"].get("axis", 0)
         # Keras 3.15 drops such axes when it loads HDF5, and takes "dot" for the function of this name.
         if axis is None or (isinstance(axis, list) and len(axis) > 1) or entry["config"].get("score_mode") == "dot":
@@ -171,8 +175,6 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
         _take_any_threshold(entry)
         if entry["class_name"] in LOCALLY_CONNECTED:
             _connect_locally(entry, label)
-        if entry["class_name"] in MERGES:
-            _substitute(entry, MERGES[entry["class_name"]])
 
 
 def _entries(config: Any) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ MERGES = {
     name: f"convert>Strict{name}"
     for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
 }
+MERGES_WITHOUT_MASKS = {name: f"convert>Unmasked{name}" for name in MERGES}
 
 MIN_FUSED_EPSILON = 1.001e-5
 """The least epsilon of cuDNN: `tf.nn.fused_batch_norm` raised smaller ones to it, on every device."""
@@ -39,6 +40,7 @@ def custom_objects() -> dict[str, Any]:
         TENSORFLOW_OPERATOR: tensorflow_operator(),
         **{place: _locally_connected(name) for name, place in LOCALLY_CONNECTED.items()},
         **{MERGES[name]: _strict_merge(name) for name in MERGES},
+        **{MERGES_WITHOUT_MASKS[name]: _unmasked_merge(name) for name in MERGES},
     }
 
 
@@ -177,6 +179,18 @@ def _strict_merge(name: str) -> Any:
 
     StrictMerge.__name__ = MERGES[name].partition(">")[2]
     return StrictMerge
+
+
+def _unmasked_merge(name: str) -> Any:
+    """Return a merging layer that drops the masks of its inputs, as Keras 3.0 to 3.3 did for layers of several."""
+    import keras
+
+    class UnmaskedMerge(getattr(keras.layers, name)):  # type: ignore[misc]
+        def compute_mask(self, inputs: Any, mask: Any = None) -> None:
+            return None
+
+    UnmaskedMerge.__name__ = MERGES_WITHOUT_MASKS[name].partition(">")[2]
+    return UnmaskedMerge
 
 
 def _joined_mask() -> Any:

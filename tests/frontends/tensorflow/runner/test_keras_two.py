@@ -348,6 +348,22 @@ def test_masks_of_merged_sequences(tmp_path: Path, merge: str, joined: Any) -> N
     np.testing.assert_allclose(got, want, 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+@pytest.mark.parametrize("version", ["3.0.5", "3.3.3", "3.4.1"])
+@pytest.mark.parametrize("merge", ["Add", "Concatenate"])
+def test_masks_of_merged_sequences_of_keras_three(tmp_path: Path, merge: str, version: str, suffix: str) -> None:
+    """Up to 3.3 the mask is lost; later releases keep a step if any input keeps it."""
+    inputs = [keras.Input((7, 4)), keras.Input((7, 4))]
+    merged = getattr(layers, merge)()([layers.Masking(0.0)(x) for x in inputs])
+    model = keras.Model(inputs, layers.GlobalAveragePooling1D()(merged))
+    feeds = [images(2, 7, 4, seed=s) for s in range(2)]
+    feeds[0][:, :2] = feeds[1][:, 1:4] = 0
+    got = found(old_file(tmp_path / f"m{suffix}", model, version), *feeds)[0]
+    sums = np.add(*feeds) if merge == "Add" else np.concatenate(feeds, -1)
+    kept = [0, 1, 2, 3, 4, 5, 6] if version < "3.4" else [0, 2, 3, 4, 5, 6]
+    np.testing.assert_allclose(got, sums[:, kept].mean(1, dtype=float), 1e-5, 1e-6)
+
+
 def test_masks_of_concatenated_sequences(tmp_path: Path) -> None:
     a, b = keras.Input((7, 4)), keras.Input((7, 4))
     wide = layers.Concatenate()([layers.Masking(0.0)(a), layers.Masking(0.0)(b)])
