@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import stat
 import struct
 import zipfile
@@ -18,6 +19,8 @@ from convert.files.archive_layout import HINT, check_layout
 BROKEN = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, LookupError, OverflowError, EOFError,
           NotImplementedError, RuntimeError)  # fmt: skip
 """Exceptions that Python raises for a damaged archive, or damaged content in one."""
+_PART = 1 << 20
+"""Bytes of an entry that are copied at a time."""
 
 
 def is_zip(head: bytes) -> bool:
@@ -139,10 +142,18 @@ def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     try:
         return archive.read(name)
     except (*BROKEN, OSError) as error:
-        raise BadInput(
-            f"the entry {name} of {archive.filename} is corrupt ({_sentence(error)})",
-            hint="get the file again and compare its checksum with the source's",
-        ) from None
+        raise _corrupt(archive, name, error) from None
+
+
+def copy_member(archive: zipfile.ZipFile, name: str, target: zipfile.ZipFile, new_name: str = "") -> None:
+    """Copy an entry to another archive, a part at a time. Raises `BadInput` if it is corrupt."""
+    entry = zipfile.ZipInfo(new_name or name)
+    entry.file_size = archive.getinfo(name).file_size  # decides whether the header has room for large sizes
+    try:
+        with archive.open(name) as source, target.open(entry, "w") as copy:
+            shutil.copyfileobj(source, copy, _PART)
+    except BROKEN as error:
+        raise _corrupt(archive, name, error) from None
 
 
 def read_members(archive: zipfile.ZipFile, end: str, most: int, what: str) -> dict[str, bytes]:
@@ -155,6 +166,13 @@ def read_members(archive: zipfile.ZipFile, end: str, most: int, what: str) -> di
     if size > most:
         raise ResourceLimit(f"{archive.filename} has {size:,} bytes {what}; no more than {most:,} are looked through")
     return {name: read_member(archive, name, most) for name in names}
+
+
+def _corrupt(archive: zipfile.ZipFile, name: str, error: Exception) -> BadInput:
+    return BadInput(
+        f"the entry {name} of {archive.filename} is corrupt ({_sentence(error)})",
+        hint="get the file again and compare its checksum with the source's",
+    )
 
 
 def _is_unsafe_path(name: str) -> bool:

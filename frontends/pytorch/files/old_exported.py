@@ -18,7 +18,7 @@ import torch
 
 from convert import limits
 from convert.errors import BadInput
-from convert.files.archives import member, open_archive, read_member
+from convert.files.archives import copy_member, member, open_archive, read_member
 from convert.files.counted_json import parse_json
 
 from ..torch_internals import export_schema
@@ -59,12 +59,13 @@ def rewritten(path: Path, schema: int, folder: Path) -> Path:
     with open_archive(path) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
         program, version = member(archive, _PROGRAM), member(archive, "version")
         for name in archive.namelist():
-            content = read_member(archive, name, archive.getinfo(name).file_size)
             if name == version:
-                content = ".".join(map(str, current)).encode()
+                new.writestr(name, ".".join(map(str, current)))
             elif name == program:
-                content = _rewritten_program(path, content, current)
-            new.writestr(name, content)
+                text = read_member(archive, name, limits.EXPORTED_JSON_BYTES)
+                new.writestr(name, _rewritten_program(path, text, current))
+            else:
+                copy_member(archive, name, new)
     return target
 
 

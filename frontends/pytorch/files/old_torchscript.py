@@ -18,7 +18,7 @@ from typing import Any
 
 from convert import limits
 from convert.errors import BadInput
-from convert.files.archives import member, open_archive, read_member, record_root
+from convert.files.archives import copy_member, member, open_archive, read_member, record_root
 from convert.files.counted_json import parse_json
 
 STORAGES = {
@@ -98,12 +98,9 @@ class _Modules:
         self.found.append(module)
         return module
 
-    def content(self, key: str, most: int) -> bytes:
-        """Return an entry of the archive."""
-        return read_member(self.archive, self.root + key, most)
-
     def _methods(self, key: str) -> str:
-        return _VERSION.sub("", self.content(key, limits.TORCHSCRIPT_CODE_BYTES).decode(), count=1)
+        code = read_member(self.archive, self.root + key, limits.TORCHSCRIPT_CODE_BYTES)
+        return _VERSION.sub("", code.decode(), count=1)
 
     def _name(self, name: str) -> str:
         if not _NAME.fullmatch(name):
@@ -130,7 +127,7 @@ def _write(modules: _Modules, tensors: list[Mapping[str, Any]], target: Path) ->
         for name, content in entries.items():
             archive.writestr(f"archive/{name}", content)
         for folder, key in kept.used:
-            archive.writestr(f"archive/{folder}/{key}", kept.content(key))
+            copy_member(modules.archive, modules.root + key, archive, f"archive/{folder}/{key}")
     return target
 
 
@@ -153,10 +150,6 @@ class _Storages:
     def __init__(self, modules: _Modules, tensors: list[Mapping[str, Any]]) -> None:
         self._modules, self._tensors = modules, tensors
         self.used: dict[tuple[str, str], None] = {}
-
-    def content(self, key: str) -> bytes:
-        """Return the bytes of a storage."""
-        return self._modules.content(key, self._modules.archive.getinfo(self._modules.root + key).file_size)
 
     def pickled(self, folder: str, index: int) -> bytes:
         """Return the opcodes that build a tensor."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from convert import limits
 from convert.errors import BadInput, ResourceLimit
-from convert.files.archives import open_archive, read_member, read_members, record_root
+from convert.files.archives import copy_member, open_archive, read_member, read_members, record_root
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def unpacked(path: Path, folder: Path) -> Path:
             elif name in pickles:
                 new.writestr(name, _rewritten_pickle(path, read_member(archive, name, limits.PICKLE_BYTES)))
             elif not name.endswith(("bytecode.pkl", ".debug_pkl")):  # places in the code that was
-                new.writestr(name, read_member(archive, name, archive.getinfo(name).file_size))
+                copy_member(archive, name, new)
         new.writestr(root + _PLACE, "\n".join(_functions()) + "\n")
     return target
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
-from ..torch_internals import FakeTensorMode, OpOverload
+from ..torch_internals import FakeTensorMode, OpOverload, pytree
 
 _OF_DATA = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
 """Errors of operators whose results depend on data, which tensors without content do not have."""

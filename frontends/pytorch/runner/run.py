@@ -50,12 +50,12 @@ from ..torch_internals import (
     script_method,
     writes_to,
 )
+from ..torch_internals.packed_weights import exact_transposed_convolutions
 from ..torchscript.state import attributes
 from ..torchscript.state import override_attributes as holding_script
 from . import float64_convolution, float64_recurrent  # noqa: F401  (fill the table)
 from .float64_ops import DOUBLE, double_kernel
 from .higher_order import run_higher_order
-from .packed_weights import exact_transposed_convolutions
 
 Feed = Mapping[str, np.ndarray]
 

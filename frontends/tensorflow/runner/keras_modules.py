@@ -12,10 +12,9 @@ from typing import Any
 
 from convert.runtimes.start_tensorflow import import_tensorflow
 
-_OWN = re.compile(
-    r"(keras|keras\.src|keras\.engine|keras\.src\.engine|keras\.api|keras_core|tf_keras"
-    r"|tensorflow\.keras|tensorflow\.python\.keras|tensorflow\.python\.framework|tensorflow\.compat\.v\d\.keras)(\..+)?"
-)
+_ROOTS = r"(keras|keras_core|tf_keras|tensorflow\.keras|tensorflow\.python\.keras|tensorflow\.compat\.v\d\.keras)"
+_FOLDERS = "activations|constraints|dtype_policies|engine|initializers|layers|mixed_precision|models|ops|regularizers"
+_OWN = re.compile(rf"{_ROOTS}(\.src|\.api(\._v\d\.keras)?)?(\.({_FOLDERS})(\..+)?)?|tensorflow\.python\.framework\..+")
 _OPERATIONS = re.compile(r"(?:keras_core|keras|tf_keras)(?:\.src)?\.(?:ops|operations)(\..+)?")
 """Modules of operations, some of which have the names of layers."""
 _PARTS = ("layers", "initializers", "regularizers", "constraints")

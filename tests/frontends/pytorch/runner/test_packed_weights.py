@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from convert.frontends.pytorch.runner.packed_weights import exact_transposed_convolutions
 from convert.frontends.pytorch.runner.run import run
+from convert.frontends.pytorch.torch_internals.packed_weights import exact_transposed_convolutions
 from torch import nn
 
 from convert.request.options import Options

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 _ENGINE = "qnnpack"
+"""The kernels that compute these layers right."""
 
 
 @contextmanager
@@ -19,25 +20,27 @@ def exact_transposed_convolutions(loaded: Any) -> Iterator[None]:
     many steps (4 → 6 channels, kernel and stride 2: 0.63 of 3.2), and so are FBGEMM's after loading from a file.
     """
     replaced: list[tuple[Any, torch.ScriptObject]] = []
-    before = torch.backends.quantized.engine
-    if isinstance(loaded, torch.nn.Module) and _ENGINE in torch.backends.quantized.supported_engines:
+    backend = torch.backends.quantized
+    before = backend.engine
+    if isinstance(loaded, torch.nn.Module) and _ENGINE in backend.supported_engines:
         for module in loaded.modules():
             packed = getattr(module, "_packed_params", None)
             if isinstance(packed, torch.ScriptObject) and _is_transposed(packed):
                 replaced.append((module, packed))
     try:
-        torch.backends.quantized.engine = _ENGINE if replaced else before
+        backend.engine = _ENGINE if replaced else before
         for module, packed in replaced:
             module._packed_params = _packed_again(packed)
-        torch.backends.quantized.engine = before
+        backend.engine = before
         yield
     finally:
-        torch.backends.quantized.engine = before
+        backend.engine = before
         for module, packed in replaced:
             module._packed_params = packed
 
 
 def _is_transposed(packed: Any) -> bool:
+    """Return whether packed weights are those of a transposed convolution of pictures."""
     return "Conv2d" in str(packed._type()) and bool(packed.transpose())
 
 
