@@ -1,7 +1,4 @@
-"""Makes the windows of convolutions and pools explicit: no auto_pad, ceil_mode or output_shape, where sizes allow.
-
-Negative pads at the end of a ConvTranspose, which tf2onnx writes, become output_padding.
-"""
+"""Makes the windows of convolutions and pools explicit: no auto_pad, ceil_mode or output_shape, where sizes allow."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def _normalize(replacement: Replacement, node: ir.Node) -> bool:
 
 def _normalize_transposed(node: ir.Node, given: Window, sizes: Sequence[int | None], auto_pad: str) -> bool:
     if auto_pad == "NOTSET" and "output_shape" not in node.attributes:
-        return _replace_negative_pads(node, given)
+        return False
     made = transposed_window(node, given, sizes)
     if made is None:
         return False
@@ -70,21 +67,6 @@ def _normalize_transposed(node: ir.Node, given: Window, sizes: Sequence[int | No
     if any(more):
         node.attributes["output_padding"] = ir.AttrInt64s("output_padding", more)
     correct_inference(node)  # ONNX's inference was wrong about some forms of SAME
-    return True
-
-
-def _replace_negative_pads(node: ir.Node, given: Window) -> bool:
-    """Write negative pads at the end as output_padding, which adds as much; onnxruntime refuses negative pads."""
-    more = [max(0, -after) for after in given.after]
-    if not any(more):
-        return False
-    extra = list(node.attributes.get_ints("output_padding", ())) or [0] * given.rank
-    if len(extra) != given.rank:
-        return False
-    node.attributes["output_padding"] = ir.AttrInt64s(
-        "output_padding", [a + b for a, b in zip(extra, more, strict=True)]
-    )
-    node.attributes["pads"] = ir.AttrInt64s("pads", [*given.before, *(max(0, after) for after in given.after)])
     return True
 
 

@@ -73,16 +73,3 @@ def test_attributes_that_contradict_each_other_stay() -> None:
     for strides in ([1], [0, 1]):
         model.graph[0].attributes["strides"] = ir.AttrInt64s("strides", strides)
         assert not normalize_windows(model)
-
-
-def test_negative_pads_of_a_transposed_convolution() -> None:
-    """They lengthen the output, as tf2onnx writes output_padding; onnxruntime refuses them."""
-    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
-    x, w = f32(1, 2, 4, 5), f32(2, 3, 3, 3)
-    row = case("ConvTranspose", x, w, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, -1, -1])
-    model = ir.from_proto(model_of(row, STATIC))
-    assert normalize_windows(model)
-    (window,) = windows_of(model)
-    assert list(window.attributes.get_ints("pads")) == [0, 0, 0, 0]
-    expected = torch.nn.functional.conv_transpose2d(torch.tensor(x), torch.tensor(w), stride=2, output_padding=1)
-    np.testing.assert_allclose(executed(model, row), expected.numpy(), 1e-5, 1e-5)
