@@ -94,21 +94,21 @@ def _drop_identity(node: ir.Node) -> bool:
 def share_repeated(model: ir.Model) -> bool:
     """Merge equal nodes with equal inputs (CSE), except random operators and control flow.
 
-    onnx_ir's pass looks through all outputs of the graph for each output that it merges. With more than `_MANY_OUTPUTS`
-    of them, nodes that compute outputs are left as they are. Returns whether any were merged.
+    Nodes that compute outputs of a graph with more than `_MANY_OUTPUTS` of them stay as well, because onnx_ir's pass
+    looks through all outputs for each that it merges. Returns whether any were merged.
     """
     told_apart = []
     has_many = len(model.graph.outputs) > _MANY_OUTPUTS
     for i, node in enumerate(model.graph.all_nodes()):
-        if is_random_node(node):
+        if has_many and any(y.is_graph_output() for y in node.outputs):
+            own = ir.AttrInt64(_OWN, i)
+        elif is_random_node(node):
             # onnx_ir's pass merges two Bernoulli, or two Dropout in training mode, although their random numbers
             # differ.
             own = ir.AttrInt64(_OWN, i)
         elif not all(y.name for y in node.outputs):
             # It also merges two LSTMs that omit different outputs.
             own = ir.AttrString(_OWN, "".join("y" if y.name else "-" for y in node.outputs))
-        elif has_many and any(y.is_graph_output() for y in node.outputs):
-            own = ir.AttrInt64(_OWN, i)
         else:
             continue
         node.attributes.add(own)
@@ -120,6 +120,7 @@ def share_repeated(model: ir.Model) -> bool:
 
 
 _MANY_OUTPUTS = 1000
+"""Merging 3,000 outputs takes a minute, and the time grows with the square."""
 _OWN = "convert.own"
 """An attribute that exists only during a pass, to keep equal nodes apart."""
 

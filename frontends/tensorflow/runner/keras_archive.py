@@ -188,9 +188,8 @@ def _writer(path: Path) -> Writer:
             known = "metadata.json" in archive.namelist()
             text = read_member(archive, "metadata.json", limits.KERAS_CONFIG_BYTES) if known else "{}"
         metadata = parse_json(text, f"the metadata in {path}")
-        return Writer.from_text(
-            str(metadata.get("keras_version", _CURRENT)) if isinstance(metadata, dict) else _CURRENT
-        )
+        version = metadata.get("keras_version", _CURRENT) if isinstance(metadata, dict) else _CURRENT
+        return Writer.from_text(str(version))
     with _open_h5(path) as file:
         return Writer.from_text(*(_text(file.attrs.get(key, "")) for key in ("keras_version", "backend")))
 
