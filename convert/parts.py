@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from convert import plugin
-from convert.errors import ConvertError, ParityError, UsageError
+from convert.errors import ConvertError, ParityError, Unsupported, UsageError
 from convert.files.companions import copy_companions, dtype_suffix
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
@@ -69,13 +69,11 @@ def convert_parts(
                 place = new / names[stem]
                 convert(place, **{**options[stem], "force": False, "skip_existing": False}, report=found[stem])
         for stem in [stem for stem in joined if stem in wanted]:
-            with report.stage("write"):
-                made_of = [(new if part in wanted else folder) / names[part] for part in joined[stem]]
-                plugin.join_parts(form, made_of, new / names[stem], report)
-            report.output_bytes += size_of(new / names[stem])
+            made_of = [(new if part in wanted else folder) / names[part] for part in joined[stem]]
+            _write_joined(form, made_of, new / names[stem], report)
         generation = None
         if not kept and all(part.verdict is not None for part in found.values()):
-            written = {stem: new / name for stem, name in names.items()}
+            written = {stem: new / name for stem, name in names.items() if (new / name).exists()}
             generation = _hold_generation(written, form, source, found, chosen, given, report)
     companions = {name: file for part in found.values() for name, file in (part.companions or {}).items()}
     copy_companions(companions, folder / next(iter(names.values())), report)
@@ -83,6 +81,17 @@ def convert_parts(
     if report.verdict is not None:
         report.verdict = replace(report.verdict, generation=generation)
     return report
+
+
+def _write_joined(form: Format, parts: Sequence[Path], path: Path, report: Report) -> None:
+    """Write a file that is made of `parts`. If they cannot be joined, a note says why: the parts do without it."""
+    with report.stage("write"):
+        try:
+            plugin.join_parts(form, parts, path, report)
+        except Unsupported as error:
+            report.note(f"{path.name} was not written: {error.sentence}", code="not-joined")
+        else:
+            report.output_bytes += size_of(path)
 
 
 def _hold_generation(

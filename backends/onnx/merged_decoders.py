@@ -30,9 +30,12 @@ def merge_decoders(first: Path, further: Path, place: Path, report: Report, *, l
     """Write the decoders `first` (without a cache) and `further` (with one) to `place`, as `write_model` does.
 
     The outputs are those of `first`. An output `present.NAME` that `further` lacks is its input `past_key_values.NAME`:
-    the keys and values of the encoder stay as they are. Raises `Unsupported` for any other output that it lacks.
+    the keys and values of the encoder stay as they are. Raises `Unsupported` for any other output that it lacks, and
+    for weights among the inputs, as opsets 7 and 8 have them.
     """
     decoders = [ir.load(path) for path in (first, further)]
+    if any(value.is_initializer() for decoder in decoders for value in decoder.graph.inputs):
+        raise Unsupported("weights are among the inputs, as in opsets 7 and 8")
     inputs, outputs = _outer_inputs(decoders), _outer_outputs(*decoders)
     weights = _share_weights(decoders)
     flag = _value(CACHE_BRANCH, ir.DataType.BOOL, [1])

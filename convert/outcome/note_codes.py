@@ -412,6 +412,13 @@ _ROWS = (
         "Example: `com.microsoft::Gelu` becomes Erf, Mul and Add.",
     ),
     NoteCode(
+        "not-joined",
+        INFO,
+        "The decoders of a model were not written as one file as well.",
+        "transformers.js needs that file; optimum does without it. Example: with `--opset 8`, weights are "
+        "among the inputs of both decoders.",
+    ),
+    NoteCode(
         "no-shape",
         INFO,
         "An output is written without a shape because its rank is not known.",

@@ -93,6 +93,16 @@ def test_each_branch_computes_what_its_decoder_computes(tmp_path: Path, other: n
         np.testing.assert_allclose(array, want[name], rtol=1e-5, atol=1e-5)
 
 
+def test_weights_among_the_inputs_are_refused(tmp_path: Path) -> None:
+    first = written(tmp_path / "first.onnx", FIRST, shared=SHARED, weight=OWN)
+    further = written(tmp_path / "further.onnx", FURTHER, shared=SHARED, weight=OWN)
+    proto = onnx.load(first)
+    proto.graph.input.append(onnx.helper.make_tensor_value_info("weight", onnx.TensorProto.FLOAT, OWN.shape))
+    onnx.save(proto, first)
+    with pytest.raises(Unsupported, match="weights are among the inputs"):
+        merge_decoders(first, further, tmp_path / "both.onnx", Report("convert"))
+
+
 def test_an_output_that_the_decoder_with_a_cache_lacks_is_refused(tmp_path: Path) -> None:
     text = FIRST.replace("present__0__encoder__key", "attentions")
     first = written(tmp_path / "first.onnx", text, shared=SHARED, weight=OWN)

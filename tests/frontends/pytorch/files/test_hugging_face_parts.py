@@ -20,7 +20,7 @@ from onnx import numpy_helper
 
 import convert
 from convert import plugin
-from convert.errors import ParityError, ResourceLimit, UsageError
+from convert.errors import ParityError, ResourceLimit, Unsupported, UsageError
 from convert.files.companions import MERGED
 from convert.files.exchange import rename_over
 from convert.outcome.report import Tensor
@@ -197,6 +197,19 @@ def write_parts(fails_at: int = 0) -> Any:
         path.with_name(f"{path.name}.data").write_bytes(b"new weights")
 
     return write
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("captured_once")
+def test_decoders_that_cannot_be_one_file_are_written_apart(t5: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    def join(files: Any, path: Path, report: Any) -> None:
+        raise Unsupported("the decoders differ")
+
+    monkeypatch.setattr("convert.backends.onnx.write", write_parts())
+    monkeypatch.setattr("convert.backends.onnx.join", join)
+    report = convert.convert(t5[1], "onnx", tmp_path / "out", task=WITH_PAST, verify=False)
+    assert "decoder_model_merged.onnx was not written: the decoders differ" in report.notes
+    assert {file.stem for file in (tmp_path / "out").glob("*.onnx")} == set(STEMS)
 
 
 def join_parts(files: Sequence[Path], path: Path, report: convert.Report) -> None:
