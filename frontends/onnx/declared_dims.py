@@ -1,8 +1,8 @@
 """Checks the names that a file gives to dims of outputs, and of the states of loops.
 
-No runtime enforces such a name, but readers and passes take two dims of one name for equal. Names of inputs say what
-the model is for. Those of outputs have to follow: ONNX's inference runs at several sizes, and a name whose sizes differ
-is dropped. What inference does not find, such as the length of a NonZero, is checked when the model runs.
+No runtime enforces such a name, but readers and passes take two dims of one name for equal. Names of inputs are
+believed. A name of an output is dropped if ONNX's inference finds another size for it than for the input. Verification
+compares sizes that inference does not find, such as the length of a NonZero.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _STEPS = ((3, 2), (192, 64))
 def false_names(model: ir.Model, declared: Declared) -> dict[ir.Value, set[int]]:
     """Return the axes whose declared names are false, for outputs and states of loops of all graphs.
 
-    model: with inferred shapes, in which the outputs have no declared ones. Without open claims nothing is inferred.
+    model: with inferred shapes, in which the outputs have no declared ones. If these confirm all names, nothing is
+    inferred again.
     """
     if not any(_open_axes(y, own) for y, own in declared.items()):
         return {}

@@ -1,5 +1,7 @@
-"""Repairs defects that ONNX's checker rejects and ONNX Runtime accepts: unsorted nodes, a graph without a name, outputs
-without a type, and weights that old files must list among the inputs.
+"""Repairs defects that ONNX's checker rejects and ONNX Runtime accepts.
+
+These are unsorted nodes, a graph without a name, outputs without a type, and weights that are not listed among the
+inputs in old files.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ It traces functions in memory, so both sides get the same modules, with a dynami
 models in one process. The error is the largest difference from JAX's float32 outputs, relative to the largest output.
 The latency is a median of runs with one thread and a batch of 2; the files alternate.
 
-FOLDER keeps the models, and the errors of those that failed. What is there is not written again, so the same command
-continues after a stop. `--measure` writes nothing, and measures what is there.
+FOLDER keeps the models, and the errors of those that failed. The same command continues after a stop, because it
+writes no model twice. `--measure` measures the models in FOLDER, and writes none.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ LISTS = ("networks", "functions")
 
 @dataclass(frozen=True)
 class Case:
-    """What both sides convert, the specs of its inputs, and the range of its floating-point inputs, or None for
-    normally distributed ones.
+    """A network or function, the specs of its inputs, and the range of floating-point inputs.
+
+    Without a range, they are normally distributed.
     """
 
     build: Callable[[], Any]

@@ -2,10 +2,9 @@
 
     python -m tests.museum.survey FOLDER [--only TEXT] [--refused] [--second]
 
-The columns: models read, right, refused, those of which a reference runtime computes the same (exhibits.outcome), and
-wrong, by archive. `--refused` prints the reason for each model.
-`--second` converts every third model to another format instead, with the verdict on: PyTorch, TensorFlow and TensorFlow
-Lite in turn. The columns are then PASS, INCONCLUSIVE, refused and FAIL.
+The columns, by archive: models, right, refused, computed as a reference runtime does (`exhibits.outcome`), and wrong.
+`--refused` prints the reason for each model. `--second` converts every third model to another format instead, with the
+verdict on: PyTorch, TensorFlow and TensorFlow Lite in turn. The columns are then PASS, INCONCLUSIVE, refused and FAIL.
 """
 
 from __future__ import annotations

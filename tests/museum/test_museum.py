@@ -52,6 +52,22 @@ REFUSED = {
     "pytorch-1.2.0-traced_plain": "have attributes",
     "pytorch-1.2.0-onnx7_conv1d.onnx": "ATen",
     "pytorch-1.3.1-onnx7_conv1d.onnx": "ATen",
+    "_maps.onnx": "(ZipMap)",
+    "onnxmltools-1.11.2-lightgbm_": "(ZipMap)",
+    # Keras does not load these either.
+    "keras-3.0.5-functions.h5": "operations of Keras as layers",
+    "keras-3.6.0-functions.h5": "operations of Keras as layers",
+    "keras-3.6.0-masked_sum.h5": "operations of Keras as layers",
+    "keras-3.11.3-functions.h5": "operations of Keras as layers",
+    "keras-3.11.3-masked_sum.h5": "operations of Keras as layers",
+    "keras-3.0.5-functions.keras": "Only input tensors may be passed",
+    # onnxruntime refuses these operators of TensorFlow too.
+    **{
+        f"tf2onnx-{release}_{name}.onnx": "TensorListReserve"
+        for release in ("1.9.3-graph13", "1.16.1-graph15")
+        for name in ("basic_lstm", "gru", "lstm", "wrapped")
+    },
+    "tf2onnx-1.16.1-keras15_conv_groups.onnx": "PartitionedCall",
     # timm 1.0 has other names and shapes for these.
     "timm-0.4.12-levit": "do not fit",
     "timm-0.4.12-pit": "do not fit",
@@ -68,8 +84,12 @@ REFERENCE = (
     "tf2onnx-1.5.6-",
     "mxnet-1.9.1-",
     "pytorch-2.8.0-dynamo_",  # recurrent layers
-    "_quantized_",  # one step of 8 bits
-    "pytorch-1.0.1-onnxNone_shuffled.onnx",  # PRelu with a slope per channel that does not broadcast; nothing runs it
+    *(f"-onnx{opset}_quantized_" for opset in (16, 17, 20)),  # one step of 8 bits
+    "2.9.3-files-lite_lstm_int8.tflite",  # XNNPACK rounds otherwise
+    "2.9.3-files-lite_conv_lstm_int8.tflite",
+    # onnxruntime runs neither these nor their conversions.
+    "pytorch-1.0.1-onnxNone_shuffled.onnx",  # PRelu with a slope per channel that does not broadcast
+    "pytorch-1.2.0-onnx7_rnn.onnx",  # one activation function for two directions
 )
 """Parts of the ids of files whose writer's numbers a reference runtime does not compute from the file either."""
 

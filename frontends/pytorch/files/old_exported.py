@@ -1,9 +1,13 @@
-"""Exported programs of schema 5 (PyTorch 2.4), written anew in the schema that the installed PyTorch reads.
+"""Rewrites exported programs of schema 5 (PyTorch 2.4) in the schema that the installed PyTorch reads.
 
-PyTorch compares the first number of the schema, and loads no other. Between schema 5.3 and 8.20, the dataclasses and
-enumerations of torch/_export/serde/schema.py differ in this: fields with defaults and new values of enumerations came,
-`dialect` went, and `as_none` holds true instead of an empty list. So a program of schema 5 means the same in schema 8.
-The programs of schema 1 (PyTorch 2.1) are built in another way.
+PyTorch loads only programs whose schema has the same first number as its own. The definitions of schema 5.3 and 8.20
+(torch/_export/serde/schema.py) differ in three points:
+
+- Schema 8 has more fields, all with defaults, and more values of enumerations.
+- It lacks `dialect`.
+- `as_none` is true instead of an empty list.
+
+So a program of schema 5 means the same in schema 8. Programs of schema 1 (PyTorch 2.1) have another structure.
 """
 
 from __future__ import annotations
@@ -52,8 +56,8 @@ def rewritten(path: Path, schema: int, folder: Path) -> Path:
         raise BadInput(
             f"{path} is an exported program of schema {schema}, which PyTorch {torch.__version__} does not load: it "
             f"loads schema {current[0]}",
-            hint="load it with torch.export.load in the release that saved it, and save program.module() from there "
-            "with torch.jit.trace, or by torch.onnx.export; or export the model again with a current release",
+            hint="export the model again with a current release, or load the file in the release that saved it and "
+            "write program.module() with torch.jit.trace or torch.onnx.export",
         )
     target = folder / path.name
     with open_archive(path) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:

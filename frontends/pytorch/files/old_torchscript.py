@@ -1,9 +1,8 @@
-"""TorchScript archives of PyTorch 1.0 to 1.2, written anew in the layout that current releases of PyTorch load.
+"""Rewrites TorchScript archives of PyTorch 1.0 to 1.2 in the layout that current releases of PyTorch load.
 
-Such an archive keeps a tree of modules in `model.json`, one raw file per tensor, and the methods of a module as a text
-of functions. The layout since PyTorch 1.3 keeps the modules in a pickle and their methods in classes. The code between
-them is the same language, so that it is taken over as it is; PyTorch then applies its own upgraders to operators whose
-meaning has changed since.
+The old layout has a tree of modules in `model.json`, a raw file for each tensor, and the methods of a module as text.
+The layout since PyTorch 1.3 has the modules in a pickle, and their methods in classes. The code of a method is the same
+in both. PyTorch's own upgraders deal with operators whose meaning has changed since.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TorchScript that `optimize_for_mobile` prepacked for XNNPACK, written anew without XNNPACK's objects.
+"""Rewrites TorchScript that `optimize_for_mobile` prepacked for XNNPACK, without XNNPACK's objects.
 
 In such an archive the weights of a convolution or Linear are in an object of `torch.classes.xnnpack`, and an operator
 `prepacked::…_run` computes the layer and clamps its result. Builds of PyTorch without XNNPACK do not load these. The

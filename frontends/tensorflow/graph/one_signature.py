@@ -34,8 +34,8 @@ def serving_meta_graph(saved: Any) -> Any:
 def with_one_signature(saved: Any, name: str) -> tuple[Any, list[str]]:
     """Return a copy of a SavedModel whose serving graph has one signature, and the names of its other signatures.
 
-    Nodes and functions that only these signatures or functions of objects reach are removed. What nothing reaches is
-    kept, so that a check still finds it.
+    Nodes and functions that only these signatures or functions of objects reach are removed. Nodes that nothing reaches
+    stay, so that a check still finds them.
     """
     copy = type(saved)()
     copy.CopyFrom(saved)

@@ -49,9 +49,9 @@ def check_file(source: Source, options: Options) -> Any:
 
 @contextmanager
 def checked_file(source: Source, options: Options) -> Iterator[Source]:
-    """Context manager: yield what may be run of a file that `check_file` accepts.
+    """Context manager: yield a file that `check_file` accepts, or the part of it that may be run.
 
-    That is the file itself, or a temporary SavedModel of one signature, with the variables and assets of the file.
+    The part is a temporary SavedModel of one signature, with the variables and assets of the file.
     """
     message = check_file(source, options)
     if message is None:

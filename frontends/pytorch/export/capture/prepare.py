@@ -116,7 +116,7 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
 
 
 def with_explicit_writes(program: ExportedProgram) -> ExportedProgram:
-    """Return the program with visible writes made explicit; unchanged if it has none, and its shapes are right."""
+    """Return the program with visible writes made explicit; unchanged if it has none and its shapes are right."""
     if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program) or _has_old_shapes(program):
         return _functionalize(without_silent_aliases(program))
     return program
@@ -176,7 +176,7 @@ def _has_subclasses(program: ExportedProgram) -> bool:
 def _has_old_shapes(program: ExportedProgram) -> bool:
     """Return whether a graph has an LSTM whose states were recorded with four dims.
 
-    PyTorch 2.4 to 2.8 write such programs, though their kernels give three; functionalization records the shapes anew.
+    PyTorch 2.4 to 2.8 write such programs, though their kernels give three. Functionalization corrects the shapes.
     """
     lstms = [node for node in program.graph.nodes if node.target is torch.ops.aten.lstm.input]
     return any(state.dim() != 3 for node in lstms for state in node.meta["val"][1:])
