@@ -98,6 +98,7 @@ def test_a_mask_that_dropout_does_not_fill_has_the_dtype_of_its_opset(opset: int
 
 
 @pytest.mark.parametrize(("pads", "longer"), [([0, 0, -1, -1], [1, 1]), ([1, 0, 1, -1], [0, 1])])
+@pytest.mark.not_core
 def test_negative_pads_of_a_transposed_convolution(pads: list[int], longer: list[int], tmp_path: Path) -> None:
     """tf2onnx writes output_padding so. onnxruntime does not load such a file, and PyTorch is the oracle."""
     torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
