@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.ensembles import is_ensemble, thresholds
 from convert.graph.metadata import RANGE_KEY
 from convert.graph.values import constant
 from convert.parity.inputs.special import reaches_shapes
@@ -27,7 +28,6 @@ _STEPS = {"Round": (-1.5, -0.5, 0.5, 1.5, 2.5), "Floor": (-1.0, 0.0, 2.0), "Ceil
 """Numbers at which rounding modes differ: halves, which random numbers never are, and integers."""
 _KEYS = ("keys_strings", "keys_int64s", "keys_floats", "keys_tensor", "cats_strings", "cats_int64s", "pool_strings",
          "pool_int64s", "stopwords", "string_vocabulary", "int64_vocabulary")  # fmt: skip
-_TREES = ("TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier")
 _MOST = 1024
 """Most keys of a table that are used, spread evenly over all of them."""
 _SHARE = 5
@@ -202,17 +202,11 @@ def _with_whole_rows(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def _mix_thresholds(value: ir.Value, array: np.ndarray, rng: np.random.Generator) -> None:
     """Replace half of the numbers of each feature that a tree reads, in place, by thresholds and numbers near them."""
     for node, index in uses_of_content(value):
-        if node.domain != "ai.onnx.ml" or node.op_type not in _TREES or index:
+        if not is_ensemble(node) or index:
             continue
-        features = np.asarray(node.attributes["nodes_featureids"].value)
-        splits = node.attributes.get("nodes_splits") or node.attributes.get("nodes_values_as_tensor")
-        content: Any = splits.value.numpy() if splits is not None else node.attributes["nodes_values"].value
-        thresholds = np.asarray(content, np.float64)[: len(features)]
-        modes: Any = node.attributes["nodes_modes"].value
-        leaves = [mode == "LEAF" for mode in modes] if isinstance(modes, (list, tuple)) else np.zeros(len(features))
-        features = np.where(leaves, -1, features)
+        features, values = thresholds(node)
         for feature in range(array.shape[-1]):
-            mine = thresholds[features == feature]
+            mine = values[features == feature].astype(np.float64)
             if mine.size:
                 around = rng.choice(mine, array.shape[:-1])
                 spread = max(float(np.std(mine)), float(np.abs(mine).max()) / 8, 2.0**-10)

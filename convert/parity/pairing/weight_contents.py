@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.ensembles import is_ensemble, numbers_of_ensemble
 from convert.graph.scaled_weights import scaled_weights
 from convert.graph.tensors import widened_array
 from convert.graph.values import is_used
@@ -174,10 +175,9 @@ def readers_by_name(model: ir.Model) -> dict[str, Callable[[], np.ndarray]]:
                 continue
             found[str(name)] = scaled[value].numbers if value in scaled else partial(_content, value.const_value)
         for node in graph:
-            for attribute in node.attributes.values():
-                array = _table(attribute)
-                if array is not None and array.size >= _LEAST:
-                    found[f"{node.name}.{attribute.name}"] = partial(np.asarray, array)
+            for name, array in _tables(node).items():
+                if array.size >= _LEAST:
+                    found[f"{node.name}.{name}"] = partial(np.asarray, array)
     return found
 
 
@@ -190,6 +190,14 @@ def _content(tensor: ir.TensorProtocol) -> np.ndarray:
     if array.dtype.kind in "iub":
         return array.astype(np.int64)
     return array if array.dtype.kind == "f" else widened_array(array)
+
+
+def _tables(node: ir.Node) -> dict[str, np.ndarray]:
+    """Return the numbers and strings that a node holds, by name."""
+    if is_ensemble(node):
+        return numbers_of_ensemble(node)
+    arrays = {attribute.name: _table(attribute) for attribute in node.attributes.values()}
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def _table(attribute: ir.Attr) -> np.ndarray | None:

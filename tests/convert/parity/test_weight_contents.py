@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 import convert
 from convert import plugin
+from convert.legalize.write_out import write_out
 from convert.outcome.verdict import INCONCLUSIVE, PASS
 from convert.parity.pairing.weight_contents import compare_weight_contents
 from tests.convert.parity.test_weights import holding
@@ -90,6 +91,34 @@ def test_integers_words_and_tables() -> None:
     words = [f"class {i}" for i in range(20)]
     found = compare_weight_contents(encoder(*words), encoder(*words[:-1], "class x"))
     assert [(each.name, each.missing) for each in found.changed] == [("names.values_strings", 1)]
+
+
+def forest(leaf: float = 0.25) -> ir.Model:
+    """Return twelve trees of one test and two leaves; the last leaf of the last tree is `leaf`."""
+    trees, rng = 12, np.random.default_rng(1)
+    weights = [*rng.standard_normal(2 * trees - 1).tolist(), leaf]
+    node = helper.make_node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", name="forest", n_targets=1,
+        nodes_treeids=np.repeat(np.arange(trees), 3).tolist(), nodes_nodeids=[0, 1, 2] * trees,
+        nodes_featureids=[n for tree in range(trees) for n in (tree % 4, 0, 0)],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"] * trees,
+        nodes_values=[n for value in rng.standard_normal(trees).tolist() for n in (value, 0.0, 0.0)],
+        nodes_truenodeids=[1, 0, 0] * trees, nodes_falsenodeids=[2, 0, 0] * trees,
+        target_treeids=np.repeat(np.arange(trees), 2).tolist(), target_nodeids=[1, 2] * trees,
+        target_ids=[0] * 2 * trees, target_weights=weights,
+    )  # fmt: skip
+    x, y = helper.make_tensor_value_info("x", 1, ["n", 4]), helper.make_tensor_value_info("y", 1, ["n", 1])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
+    return ir.from_proto(helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opsets))
+
+
+@pytest.mark.parametrize(("leaf", "changed"), [(0.25, []), (0.5, ["forest.target_weights"])])
+def test_trees_in_another_form_have_other_numbers_of_nodes(leaf: float, changed: list[str]) -> None:
+    """Numbers of nodes are links, and thresholds of leaves mean nothing; the weight of a leaf is content."""
+    other = forest(leaf)
+    write_out(other, lambda node: node.domain != "ai.onnx.ml")
+    assert not any(node.op_type.startswith("Tree") for node in other.graph)
+    assert [each.name for each in compare_weight_contents(forest(), other).changed] == changed
 
 
 def dequantized(raw: np.ndarray, scale: np.ndarray, axis: int) -> ir.Model:
