@@ -38,9 +38,11 @@ def activations(
     """Return the functions of each direction of an RNN, GRU or LSTM.
 
     Names are matched case-insensitively. Alphas and betas are assigned in order to the functions that have one. Raises
-    `Unsupported` for an unknown name.
+    `Unsupported` for an unknown name and for a wrong number of names.
     """
     default = DEFAULTS[operator]
+    if names and len(names) != len(default) * directions:
+        raise Unsupported(f"{len(names)} activations in {directions} directions of {len(default)} each")
     alphas, betas = list(alphas or []), list(betas or [])
     made = []
     for given in names or default * directions:

@@ -21,6 +21,7 @@ from convert.request.nearest import names_hint
 from convert.request.options import InputSpec, Options
 
 from .declared_dims import false_names
+from .repaired_nodes import repair_nodes
 
 
 def lift_opset(model: ir.Model, report: Report) -> None:
@@ -35,9 +36,7 @@ def lift_opset(model: ir.Model, report: Report) -> None:
         for node in model.graph.all_nodes():
             if node.domain == _ML and node.op_type == "LabelEncoder":
                 _drop_keys_of_nan(node)
-    for node in model.graph.all_nodes():
-        if node.domain == "" and node.op_type == "ConvTranspose":
-            _replace_negative_pads(node, report)
+    repair_nodes(model, report)
     _infer_outputs(model, report)
     convert_opset(model, OPSET, keep_newer=True)
     infer_facts(model)
@@ -58,23 +57,6 @@ def _drop_keys_of_nan(node: ir.Node) -> None:
         if name in node.attributes:
             old = node.attributes[name]
             node.attributes[name] = ir.Attr(name, old.type, [list(old.value)[i] for i in kept])
-
-
-def _replace_negative_pads(node: ir.Node, report: Report) -> None:
-    """Write negative pads at the end of a ConvTranspose as output_padding, which lengthens the output as much.
-
-    tf2onnx writes such pads. ONNX has no negative pads, and onnxruntime does not load the file.
-    """
-    pads = list(node.attributes.get_ints("pads", ()))
-    rank = len(pads) // 2
-    more = [max(0, -after) for after in pads[rank:]]
-    extra = list(node.attributes.get_ints("output_padding", ())) or [0] * rank
-    if not any(more) or len(extra) != len(more):
-        return
-    lengths = [a + b for a, b in zip(extra, more, strict=True)]
-    node.attributes["output_padding"] = ir.AttrInt64s("output_padding", lengths)
-    node.attributes["pads"] = ir.AttrInt64s("pads", [*pads[:rank], *(max(0, after) for after in pads[rank:])])
-    report.note(f"negative pads of {location_of(node)} were written as output_padding", code="repaired")
 
 
 def _infer_outputs(model: ir.Model, report: Report) -> None:

@@ -89,3 +89,5 @@ def test_defaults() -> None:
     assert [f.name for f in activations("LSTM", None, None, None, 2)[1]] == list(DEFAULTS["LSTM"])
     with pytest.raises(Unsupported, match="the activation 'Swish'"):
         activations("GRU", ["Swish", "Tanh"], None, None, 1)
+    with pytest.raises(Unsupported, match="3 activations in 2 directions of 3 each"):
+        activations("LSTM", DEFAULTS["LSTM"], None, None, 2)

@@ -13,7 +13,6 @@ import pytest
 from onnx import helper
 from onnx.backend.test.loader import load_model_tests
 
-import convert
 from convert.errors import Unsupported
 from convert.graph import OPSET
 from convert.passes.opset.convert import convert_opset
@@ -95,26 +94,6 @@ def test_a_mask_that_dropout_does_not_fill_has_the_dtype_of_its_opset(opset: int
         opset=opset, ir_version=3,
     )  # fmt: skip
     assert_same(list(run(read(proto), {"x": X}).values()), run_ort(proto, {"x": X}))
-
-
-@pytest.mark.parametrize(("pads", "longer"), [([0, 0, -1, -1], [1, 1]), ([1, 0, 1, -1], [0, 1])])
-@pytest.mark.not_core
-def test_negative_pads_of_a_transposed_convolution(pads: list[int], longer: list[int], tmp_path: Path) -> None:
-    """tf2onnx writes output_padding so. onnxruntime does not load such a file, and PyTorch is the oracle."""
-    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
-    rng = np.random.default_rng(0)
-    x, w = (rng.normal(size=dims).astype(np.float32) for dims in ((1, 2, 4, 5), (2, 3, 3, 3)))
-    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], pads=pads)
-    proto = model([node], [info("x", x.shape), info("w", w.shape)], [info("y", [None] * 4)])
-    onnx.save(proto, tmp_path / "m.onnx")
-    report = convert.convert(tmp_path / "m.onnx", "onnx", tmp_path / "out.onnx", verify=False)
-    assert any("were written as output_padding" in note for note in report.notes)
-    (got,) = run_ort(tmp_path / "out.onnx", {"x": x, "w": w})
-    padding = [max(0, n) for n in pads[:2]]
-    want = torch.nn.functional.conv_transpose2d(
-        *map(torch.from_numpy, (x, w)), stride=2, padding=padding, output_padding=longer
-    )
-    np.testing.assert_allclose(got, want.numpy(), 1e-5, 1e-5)
 
 
 IMAGE = np.random.default_rng(1).normal(size=(1, 2, 5, 7)).astype(np.float32)
