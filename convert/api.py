@@ -33,11 +33,10 @@ from convert.processes.model_reading import (
     target_options,
 )
 from convert.request.destination import destination, exists_error
-from convert.request.detections import POSTPROCESS
 from convert.request.given_inputs import make_options, naming_large_inputs, unread_options
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.request.storage import IO_DTYPE, REAL_IO
+from convert.request.storage import IO_DTYPE, POSTPROCESS, REAL_IO
 
 if TYPE_CHECKING:
     import onnx

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 COMMAND_SECONDS = 3600.0
 """seconds: for one command without --timeout; the largest model of the zoo takes minutes"""
@@ -235,8 +235,7 @@ CAFFE2_LOOP_TURNS = 1_000_000
 """iterations: of a While in a Caffe2 net that the project's executor runs"""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """One row of the table: `value` is a number of `unit`; `what` says what it bounds, and why."""
 
     name: str

@@ -11,15 +11,14 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from convert.entry_points import entry_points
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.request.naming import ANY, TargetNames
 from convert.request.nearest import did_you_mean
-from convert.request.source import Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from convert.outcome.report import Report
     from convert.request.options import Options
+    from convert.request.source import Source
     from convert.runtimes.differences import Difference
 
 
@@ -269,7 +269,7 @@ class Runner(Protocol):
 @cache
 def _modules(group: str) -> dict[str, Any]:
     found = {}
-    for point in entry_points(group=group):
+    for point in entry_points(group):
         try:
             found[point.name] = point.load()
         except Exception as error:  # any exception: the module is not ours
@@ -305,7 +305,9 @@ def frontend_named(name: str) -> Frontend:
 
 def packages() -> list[str]:
     """Return the names of the installed packages with frontends, backends or runners, this one among them."""
-    every = entry_points()  # computed once, because each call examines all installed packages
+    from importlib import metadata
+
+    every = metadata.entry_points()  # computed once, because each call examines all installed packages
     groups = [every.select(group=f"convert.{plural}") for plural in ("frontends", "backends", "runners")]
     return sorted({dist.name for dist in {point.dist for group in groups for point in group} if dist is not None})
 
@@ -491,6 +493,8 @@ def runner_for(kind: str) -> Runner | None:
 
 def source_for_object(model: Any) -> Source:
     """Return the source for an object in memory. Raises `UsageError` if no frontend claims it."""
+    from convert.request.source import Source
+
     for frontend in frontends().values():
         if kind := frontend.claims(model):
             return Source(kind, model=model)

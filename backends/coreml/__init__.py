@@ -13,8 +13,6 @@ from convert.outcome.extras import install_command
 from convert.plugin import Format, Kind, Operator
 from convert.request.naming import Naming, TargetNames
 
-from .package import MODEL, WEIGHTS
-
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -22,6 +20,9 @@ if TYPE_CHECKING:
     from convert.request.options import Options
 
 MANIFEST = "Manifest.json"
+DATA = "Data/com.apple.CoreML"
+MODEL = f"{DATA}/model.mlmodel"
+WEIGHTS = f"{DATA}/weights/weight.bin"
 _IDENTIFIER = Naming(r"[^A-Za-z0-9_]", r"[A-Za-z_]")
 FORMATS = {
     "coreml": Format(

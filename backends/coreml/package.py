@@ -13,9 +13,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-DATA = "Data/com.apple.CoreML"
-MODEL = f"{DATA}/model.mlmodel"
-WEIGHTS = f"{DATA}/weights/weight.bin"
+from . import DATA, MODEL, WEIGHTS
 
 
 def write_package(spec: Any, weights: Path, package: Path) -> None:

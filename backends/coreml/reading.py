@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .package import DATA, MODEL
+from . import DATA, MODEL
 
 _FEW = 16
 """Tensors of fewer elements are not looked for: their numbers could be there by chance."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.files.companions import MERGED
+from convert.files.part_names import MERGED
 from convert.plugin import Format, Operator
 from convert.request.naming import TargetNames
 from convert.request.storage import CALIBRATE, DTYPE, QUANTIZE

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
-from convert.request.detections import POSTPROCESS
 from convert.request.naming import IDENTIFIER, Naming, TargetNames
-from convert.request.storage import CALIBRATE, CALIBRATION_METHOD, DTYPE, IO_DTYPE, KEEP_FLOAT, QUANTIZE
+from convert.request.storage import CALIBRATE, CALIBRATION_METHOD, DTYPE, IO_DTYPE, KEEP_FLOAT, POSTPROCESS, QUANTIZE
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .differences import DIFFERENCES

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
+_OBJECTS = 50_000
+"""New objects after which the garbage collector runs: fewer runs save a twentieth of the time of `--help`."""
+
 
 def main() -> NoReturn:
     """Entry point of the console scripts. Nothing is imported before signals are handled."""
@@ -25,11 +28,13 @@ def main() -> NoReturn:
     from convert.cli import streams
 
     streams.hold()
+    import gc
     import os
 
     from convert.processes.interpreter import own_variables
 
     os.environ.update(own_variables())
+    gc.set_threshold(_OBJECTS)
     from convert.cli.commands import run_command_line
 
     run_command_line()

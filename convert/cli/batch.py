@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -228,6 +227,8 @@ def _write_results(
     records: list[dict[str, Any]], answer: dict[str, Any], places: dict[str, Path | None], as_json: bool
 ) -> None:
     """Write the page and the results for CI, and print the summary and where these files are."""
+    import json
+
     from convert.batch import junit, show
     from convert.cli.output_options import command_line
     from convert.outcome.terminal import echo, echo_json

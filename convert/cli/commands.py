@@ -1,4 +1,8 @@
-"""The command line: parses arguments, calls `api`, and is the only place that exits."""
+"""The command line: parses arguments, calls `api`, and is the only place that exits.
+
+The module imports what declares the options. A verb imports what does its work when it runs, because `--help`,
+completion and usage errors import this module too, and should not wait for more than that.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +15,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from convert import __version__, limits, plugin
-from convert.cli import operator_tables, render
 from convert.cli.batch import batch
-from convert.cli.conversion import LAYOUTS, Conversion
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.explain import explain
 from convert.cli.first_words import MODEL
 from convert.cli.limit_options import LimitOptions, with_limit_options
-from convert.cli.model_page import ModelPage
 from convert.cli.output_options import SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
-from convert.cli.output_words import placed
 from convert.cli.own_process import run_in_own_process
-from convert.cli.read_options import ReadOptions, with_read_options
+from convert.cli.read_options import LAYOUTS, ReadOptions, with_read_options
 from convert.cli.verb_command import VerbCommand, complete_formats
 from convert.cli.verb_group import VerbGroup
 from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.errors import BadInput, UsageError
-from convert.outcome.report import Report
-from convert.outcome.terminal import echo_lines
-from convert.request.destination import format_named
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from convert.outcome.report import Report
 
 
 def _complete_frontends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -135,6 +134,10 @@ def convert_model(
     **declared: Any,
 ) -> None:
     """Convert MODEL to OUTPUT, or to FORMAT."""
+    from convert.cli.conversion import Conversion
+    from convert.cli.output_words import placed
+    from convert.outcome.report import Report
+
     report = Report("convert", source=words[0])
     words = _here(words, report, read_options, limit_options, output_options)
     source, form, output = exit_on_error(
@@ -202,6 +205,7 @@ def verify(
     With more than two artefacts, each is compared with the one before it. model.py:Net before a file of weights is the
     factory of its module.
     """
+    from convert.outcome.report import Report
 
     report = Report("verify", source=chain[0], target=chain[-1])
     chain = _here(chain, report, read_options, limit_options, output_options)
@@ -253,6 +257,8 @@ def inspect(
     **declared: Any,
 ) -> None:
     """Show a model's kind, inputs, outputs, operators and weights."""
+    from convert.cli.model_page import ModelPage
+    from convert.outcome.report import Report
 
     report = Report("inspect", source=str(source))
     (place,) = _here([str(source)], report, read_options, limit_options, output_options)
@@ -279,6 +285,8 @@ def inspect(
 @click.option("-v", "--verbose", is_flag=True, help="Also say how runs of models are confined here.")
 def formats(as_json: bool, verbose: bool) -> None:
     """List what can be read and what can be written."""
+    from convert.cli import render
+
     exit_on_error(lambda: render.formats(as_json, verbose), 0, "formats" if as_json else None)
 
 
@@ -321,6 +329,10 @@ def ops(
     """
 
     def work() -> None:
+        from convert.cli import operator_tables
+        from convert.outcome.terminal import echo_lines
+        from convert.request.destination import format_named
+
         if rules:
             from convert.rules.user_files import load_rules
 

@@ -11,12 +11,10 @@ from convert import plugin
 from convert.cli.declared_options import values
 from convert.cli.limit_options import LimitOptions
 from convert.cli.output_options import FilesBeside, OutputOptions
-from convert.cli.read_options import ReadOptions
+from convert.cli.read_options import LAYOUTS, ReadOptions
 from convert.cli.verify_options import VerifyOptions
 from convert.errors import UsageError
 from convert.outcome.report import Report
-
-LAYOUTS = ("nchw", "nhwc")
 
 
 @dataclass(frozen=True)

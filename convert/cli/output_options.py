@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import functools
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import click
 
-from convert.cli import render, signals
+from convert.cli import signals
 from convert.cli.limit_options import LimitOptions
-from convert.cli.progress import shown_progress
 from convert.errors import ConvertError, as_convert_error
-from convert.outcome.report import Report
 from convert.outcome.terminal import echo, echo_json, echo_traceback
 from convert.outcome.text import shell_line
+
+if TYPE_CHECKING:
+    from convert.outcome.report import Report
 
 WORDS = "convert.words"
 """Key of the command line in click's context; a page shows the command with which it was made."""
@@ -133,6 +133,8 @@ def run_confined(
     def enter() -> None:
         places = _places_written(files, written)
         if places is not None:
+            import tempfile
+
             from convert.processes.sandbox import confine_command
             from convert.processes.warm import keep_warm_processes
 
@@ -159,6 +161,8 @@ def run_entered(
     """Check the places of files, `enter` the process that does the work, do it with progress on stderr, print its
     report, and exit with the report's exit code.
     """
+    from convert.cli.progress import shown_progress
+
     began = time.monotonic()
     written_after_error: dict[Path, str] = {}
 
@@ -186,6 +190,8 @@ def run_entered(
 
 
 def _print_report(done: Report, output_options: OutputOptions, files: FilesBeside | None, seconds: float) -> None:
+    from convert.cli import render
+
     if output_options.as_json:
         echo_json(done.to_json())
         return
@@ -252,6 +258,8 @@ def _exit_with_error(
     cause: Exception | None = None,
     written: Mapping[Path, str] = MappingProxyType({}),
 ) -> NoReturn:
+    from convert.cli import render
+
     if verbose >= 2:
         echo_traceback(cause or error)
     if report is not None:

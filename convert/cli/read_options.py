@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+LAYOUTS = ("nchw", "nhwc")
+
 
 @dataclass(frozen=True)
 class ReadOptions:

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import convert
-from convert.cli import render
 from convert.cli.first_words import MODEL, arranged
 from convert.cli.output_options import WORDS
 from convert.cli.verb_command import VerbCommand
 from convert.errors import ConvertError, UsageError
-from convert.outcome.report import Report
-from convert.outcome.terminal import echo_json
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -48,6 +45,10 @@ class VerbGroup(click.Group):
 
     def _tell(self, error: ConvertError, words: Sequence[str]) -> None:
         """Print an error from before the work, also as a line of JSON for --json."""
+        from convert.cli import render
+        from convert.outcome.report import Report
+        from convert.outcome.terminal import echo_json
+
         verb = next((word for word in words if word in self.commands), "convert")
         if "--json" in words:
             has_report = verb in ("convert", "verify", "inspect")

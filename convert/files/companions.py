@@ -10,14 +10,9 @@ from pathlib import Path
 from convert import limits
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.output import atomic_replacement
+from convert.files.part_names import NAMES, PARTS
 from convert.outcome.report import Report
 
-MERGED = "decoder_model_merged"
-"""The stem that optimum and transformers.js give to a decoder for the first token and all others."""
-_PARTS = ("model", "encoder_model", "decoder_model", "decoder_with_past_model", MERGED)
-DTYPES = ("", "_fp16", "_int8", "_uint8", "_quantized", "_q4", "_q4f16", "_bnb4")
-"""What transformers.js appends to the name of a model in another dtype, and chooses by its option `dtype`."""
-_NAMES = tuple(part + dtype for part in _PARTS for dtype in DTYPES)
 _SUFFIXES = {"float16": "_fp16", "int8": "_int8", "int4": "_q4"}
 _HUB_FOLDER = "onnx"
 """Folder for ONNX files in a model of the Hugging Face hub; the configuration and the tokenizer are in its parent."""
@@ -31,7 +26,7 @@ def companion_folder(place: Path) -> Path:
 def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Report) -> None:
     """Copy `files` to the `companion_folder` of the artefact `place`, and add notes; no existing file is replaced.
 
-    Files are copied only if the artefact is named `model`, or like a part of one (`_NAMES`): runtimes find such an
+    Files are copied only if the artefact is named `model`, or like a part of one (`NAMES`): runtimes find such an
     artefact by its folder. Beside any other artefact, the files could belong to a second model; a note then names them,
     and the output that would have them copied. A file that is no longer a plain file, or is too large, is left out with
     a note, because the model is already in place. `files` maps the name of each copy to its source, with links
@@ -39,8 +34,8 @@ def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Repo
     """
     if not files:
         return
-    if place.stem not in _NAMES:
-        example = f"{place.stem}/{_PARTS[0]}{place.suffix}"
+    if place.stem not in NAMES:
+        example = f"{place.stem}/{PARTS[0]}{place.suffix}"
         report.note(
             f"runtimes look for {', '.join(files)} beside the model: -o {example} copies them there",
             code="companions-missing",

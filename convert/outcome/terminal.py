@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
-
 import click
 
 from convert.outcome.text import visible, visible_json
@@ -27,6 +25,8 @@ def echo_json(line: str) -> None:
 
 def echo_traceback(error: BaseException) -> None:
     """Print a traceback on stderr as Python does, with every name in it made visible."""
+    import traceback
+
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:
         echo_traceback(cause)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import unicodedata
@@ -32,6 +31,8 @@ def visible(text: str) -> str:
 
 def visible_json(text: str) -> str:
     """Return a line of JSON with the same special characters as JSON escapes; they occur only inside its strings."""
+    import json
+
     return "".join(c if _is_shown(c) else json.dumps(c)[1:-1] for c in text)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from convert import plugin
 from convert.errors import BadInput, UsageError
-from convert.files.companions import DTYPES, MERGED
+from convert.files.part_names import DTYPES, MERGED
 from convert.outcome.part_reports import sum_up
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, Finding

@@ -22,10 +22,11 @@ from convert.files.scratch import scratch_folder, temporary_files_in
 from convert.files.weight_files import weight_files
 from convert.outcome.report import Node, Report, Tensor
 from convert.processes.sandbox import in_reading_thread, is_confined
-from convert.request.detections import DETECTIONS, POSTPROCESS, parse_detections
+from convert.request.detections import DETECTIONS, parse_detections
 from convert.request.nearest import did_you_mean
 from convert.request.options import Options
 from convert.request.source import Source
+from convert.request.storage import POSTPROCESS
 
 if TYPE_CHECKING:
     import onnx_ir as ir

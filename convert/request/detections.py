@@ -8,17 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert.errors import BadInput, UsageError
-from convert.plugin import Option
 
 if TYPE_CHECKING:
     import numpy as np
 
-POSTPROCESS = Option(
-    "postprocess",
-    "",
-    "End a detector with TFLite_Detection_PostProcess, which suppresses boxes (tflite).",
-    metavar="detection,KEY=VALUE,…",
-)
 DETECTIONS = "detections"
 """The extra option of a source's runner that turns boxes and scores into detections: a `Detections`."""
 

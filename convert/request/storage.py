@@ -1,4 +1,4 @@
-"""The options that say how an artefact stores numbers; several backends declare them with the same meaning."""
+"""The options of artefacts that several packages read: how numbers are stored, and what ends a detector."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ KEEP_FLOAT = Option(
     "",
     "Nodes that stay in float in a calibrated model: names, globs or operators, separated by commas (tflite).",
     metavar="NAME,TYPE,…",
+)
+POSTPROCESS = Option(
+    "postprocess",
+    "",
+    "End a detector with TFLite_Detection_PostProcess, which suppresses boxes (tflite).",
+    metavar="detection,KEY=VALUE,…",
 )
 
 REAL_IO = "real_io"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convert.outcome.notes import Note
-
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from convert.outcome.notes import Note
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ def _called(node: ir.Node, difference: Difference) -> str:
 
 def difference_notes(model: ir.Model, declared: Sequence[Difference]) -> list[Note]:
     """Return a note for each difference that concerns `model`."""
+    from convert.outcome.notes import Note
+
     notes = []
     for difference, names in differences_in(model, declared):
         text = f"{', '.join(names)}: {difference.reason}"

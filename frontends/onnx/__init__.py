@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
-from convert.request.source import Source
 from convert.rules.listing import operator_rows
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from convert.outcome.report import Report
     from convert.request.options import Options
+    from convert.request.source import Source
 
 KINDS = {
     "onnx": "ONNX file (.onnx), external data beside it",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -65,6 +64,8 @@ def parts(source: Source, options: Options, single: bool = False) -> dict[str, d
     An encoder with a decoder gives two or three files if the requested task generates. It gives three if the model's
     class generates and neither a task, inputs nor a `single` file are requested.
     """
+    import json
+
     file = source.file / "config.json" if source.path is not None else None
     one = single or options.inputs or options.examples
     if source.kind != "hf-folder" or PART.of(options) or (one and not TASK.of(options)):

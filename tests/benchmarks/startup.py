@@ -21,7 +21,7 @@ from pathlib import Path
 from clocks import record
 
 MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "mnist_cnn.pt"
-IMPORTS = ("torch", "tensorflow", "onnxruntime")
+IMPORTS = ("click", "torch", "tensorflow", "onnxruntime")
 CONVERT = {
     "to tf": [str(MODEL), "--to", "tf", "-o", "out.savedmodel", "--force"],
     "to tf, not verified": [str(MODEL), "--to", "tf", "-o", "out.savedmodel", "--force", "--no-verify"],

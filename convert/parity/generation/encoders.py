@@ -10,7 +10,7 @@ import numpy as np
 
 from convert import plugin
 from convert.errors import ConvertError
-from convert.files.companions import MERGED
+from convert.files.part_names import MERGED
 from convert.outcome.report import Report, Tensor
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, GenerationVerdict
 from convert.parity.generation.decoders import TOKENS, compare_generation, generate_with

@@ -18,6 +18,8 @@ from convert.cli.verb_command import COMMON, SECTIONS, VerbCommand
 
 VERBS = sorted(cli.commands)
 FRAMEWORKS = ("torch", "tensorflow", "keras", "onnx", "onnxruntime", "numpy", "rich", "scipy")
+WORK = ("convert.outcome.report", "convert.cli.render", "convert.files.output", "convert.rules.table", "json", "email")
+"""Modules that a verb needs when it works, and its help does not; together they take longer than click."""
 
 
 def shown(*words: str) -> str:
@@ -83,6 +85,18 @@ def test_help_and_wrong_usage_import_no_framework(words: tuple[str, ...], tmp_pa
         "from convert.cli import main\n"
         "try: main()\n"
         f"finally: print('loaded', [m for m in {FRAMEWORKS!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "loaded []", done.stdout
+
+
+@pytest.mark.parametrize("words", [("--help",), ("verify", "--help"), ("--version",)])
+def test_help_imports_only_what_declares_options(words: tuple[str, ...], tmp_path: Path) -> None:
+    code = (
+        f"import click, sys; before = set(sys.modules); sys.argv = ['convert', *{words!r}]\n"
+        "from convert.cli import main\n"
+        "try: main()\n"
+        f"finally: print('loaded', [m for m in {WORK!r} if m in set(sys.modules) - before])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "loaded []", done.stdout
