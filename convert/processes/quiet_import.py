@@ -20,12 +20,14 @@ def import_quietly(
     environment: Mapping[str, str],
     start: Callable[[Any], object] | None = None,
     late: Collection[str] = (),
+    hidden: Collection[str] = (),
 ) -> Any:
     """Return the module `name`, imported at most once. Raises ImportError as the import does.
 
     - `environment`: variables that the module reads during import, set unless they exist
     - `start`: called once with the module after its import, if that prints as well; it may start threads
     - `late`: modules that it imports for its users only, and does not use itself (`late_modules`)
+    - `hidden`: packages that it imports if they are installed, and works without (`hidden_modules`)
     """
     # A module is in `sys.modules` before it is complete, and file descriptor 2 belongs to all threads.
     with one_thread_at_a_time("importing"):
@@ -33,7 +35,7 @@ def import_quietly(
             os.environ.setdefault(variable, value)
         if name in sys.modules:
             return sys.modules[name]
-        with silent(2), late_modules(late):
+        with silent(2), late_modules(late), hidden_modules(hidden):
             module = importlib.import_module(name)
             if start is not None:
                 start(module)
@@ -122,6 +124,21 @@ def late_modules(names: Collection[str]) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+@contextmanager
+def hidden_modules(names: Collection[str]) -> Iterator[None]:
+    """Context manager: let imports of these packages fail as if they were not installed, unless they are imported.
+
+    This happens only in the project's own processes (`is_own_process`), as in `late_modules`.
+    """
+    absent = [name for name in names if name not in sys.modules] if is_own_process() else []
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None makes an import raise ImportError
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
 
 
 @contextmanager

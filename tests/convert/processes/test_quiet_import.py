@@ -41,6 +41,28 @@ def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [finder for finder in sys.meta_path if type(finder).__module__ == import_quietly.__module__]
 
 
+@pytest.mark.usefixtures("own_process")
+def test_hidden_modules_are_importable_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    optional = "try:\n    import {0} as friend\nexcept ImportError:\n    friend = None\n"
+    _write_modules(tmp_path, {
+        "framework_without": optional.format("friend_hidden"), "friend_hidden": "number = 3\n",
+        "framework_with": optional.format("friend_imported"), "friend_imported": "number = 4\n",
+    })  # fmt: skip
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_quietly("framework_without", {}, hidden=["friend_hidden"]).friend is None
+    assert importlib.import_module("friend_hidden").number == 3
+
+    friend = importlib.import_module("friend_imported")  # what is imported already stays
+    assert import_quietly("framework_with", {}, hidden=["friend_imported"]).friend is friend
+
+
+def test_a_program_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_modules(tmp_path, {"framework_open": "import friend_open as friend\n", "friend_open": "number = 5\n"})
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(interpreter, "_own", [])
+    assert import_quietly("framework_open", {}, hidden=["friend_open"]).friend.number == 5
+
+
 def test_a_program_imports_them_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = "framework_of_a_program"
     _write_modules(tmp_path, {
