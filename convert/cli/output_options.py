@@ -116,8 +116,16 @@ def run(
             places = _places_written(files, written)
             enter_worker(limit_options.seconds(), limit_options.bytes(), disk_usage(report.source), places)
 
+    def noted_work(report: Report) -> Report:
+        from convert.processes.bytecode import bytecode_note
+
+        done = work(report)
+        if (note := bytecode_note()) is not None:
+            done.note(note)
+        return done
+
     report.reproduce = command_line()
-    run_entered(report, work, output_options, files, read, enter)
+    run_entered(report, noted_work, output_options, files, read, enter)
 
 
 def run_confined(

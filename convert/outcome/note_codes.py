@@ -593,6 +593,15 @@ _ROWS = (
         "only onnxruntime knows.",
     ),
     NoteCode(
+        "missing-bytecode",
+        ACTION,
+        "Python compiled the modules of large packages, because they were installed without bytecode.",
+        "pip compiles the packages that it installs; uv does so with `--compile-bytecode`. A command cannot write "
+        "bytecode, because it may only write beside its output, so each one compiles PyTorch and TensorFlow again. "
+        "Example: a small conversion takes 15 s instead of 6; after `python -m compileall -q -j 0 site-packages` it "
+        "takes 6.",
+    ),
+    NoteCode(
         OTHER,
         ACTION,
         "A note of a plugin that has no code.",
