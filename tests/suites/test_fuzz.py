@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.suites.fuzzing.judges import difference
 from tests.suites.fuzzing.seeds import WRITERS
 
 pytestmark = pytest.mark.not_core
@@ -21,6 +23,15 @@ def fuzz(formats: str, *more: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all("refused" in line for line in done.stdout.splitlines())
+
+
+def test_sums_that_overflow_may_be_inf_or_nan() -> None:
+    inf, nan = np.array([1, np.inf], "f4"), np.array([1, np.nan], "f4")
+    assert difference([inf], [nan], []) != ""
+    assert difference([inf], [nan], [np.array([1, 3e66])]) == ""
+    assert difference([inf], [nan], [np.array([1, 3e30])]) != ""
+    assert difference([nan], [nan], []) == ""
+    assert difference([inf], [np.array([2, np.inf], "f4")], [np.array([1, 3e66])]) != ""
 
 
 @pytest.mark.slow
