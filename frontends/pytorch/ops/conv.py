@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.semantics.windows import Window
 
@@ -29,6 +29,23 @@ def ensure_batch_dim(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
     return (g.Unsqueeze(x, [0]) if lone else x), lone
 
 
+def _steps(stride: Any, dilation: Any, dims: int) -> tuple[list[int], list[int]]:
+    """Return strides and dilations, one per spatial dim.
+
+    Raises `Unsupported` if one is computed, and `BadInput` for one below 1: PyTorch rejects it only when it computes.
+    """
+    found = {"stride": per_spatial_dim(stride, dims), "dilation": per_spatial_dim(dilation, dims)}
+    for name, numbers in found.items():
+        if not all(isinstance(n, int) for n in numbers):
+            raise Unsupported(_COMPUTED)
+        if min(numbers, default=1) < 1:
+            raise BadInput(f"a convolution has the {name} {numbers}", hint=f"its {name} has to be 1 or more")
+    return found["stride"], found["dilation"]
+
+
+_COMPUTED = torch_op.limit("conv2d", "a convolution whose stride or dilation is computed from a size")
+
+
 def _convolution(dims: int) -> Any:
     def rule(
         g: Graph,
@@ -41,16 +58,13 @@ def _convolution(dims: int) -> Any:
         groups: int = 1,
     ) -> ir.Value:
         x, lone = ensure_batch_dim(g, x, dims)
-        dilations = per_spatial_dim(dilation, dims)
+        strides, dilations = _steps(stride, dilation, dims)
         if padding == "same":
             kernel = [size(g, weight, i + 2) for i in range(dims)]
             total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
             pads = [t // 2 for t in total] + [t - t // 2 for t in total]
         else:
             pads = per_spatial_dim(0 if padding == "valid" else padding, dims) * 2
-        strides = per_spatial_dim(stride, dims)
-        if not all(isinstance(n, int) for n in (*strides, *dilations)):
-            raise Unsupported(_COMPUTED)
         if not all(isinstance(n, int) for n in pads):
             zeros = vector(g, [0, 0, *pads[:dims], 0, 0, *pads[dims:]])
             x, pads = g.Pad(x, zeros, constant_like(g, 0, x)), [0] * 2 * dims
@@ -62,9 +76,6 @@ def _convolution(dims: int) -> Any:
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
-
-
-_COMPUTED = torch_op.limit("conv2d", "a convolution whose stride or dilation is computed from a size")
 
 
 def _transposed_convolution(dims: int) -> Any:
@@ -80,11 +91,8 @@ def _transposed_convolution(dims: int) -> Any:
         dilation: Any = 1,
     ) -> ir.Value:
         x, lone = ensure_batch_dim(g, x, dims)
-        strides, dilations, pads = (
-            per_spatial_dim(stride, dims),
-            per_spatial_dim(dilation, dims),
-            per_spatial_dim(padding, dims) * 2,
-        )
+        strides, dilations = _steps(stride, dilation, dims)
+        pads = per_spatial_dim(padding, dims) * 2
         more = per_spatial_dim(output_padding, dims)
         if is_float(g, x):
             out = _conv_transpose(g, x, weight, bias, strides, pads, groups, more, dilations)

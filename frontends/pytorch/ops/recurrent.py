@@ -15,10 +15,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from convert.errors import Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Dim, Graph
 from convert.graph.metadata import RANGE_KEY
 from convert.graph.tensors import dims_of, lazy_tensor
+from convert.graph.values import known_dims
 
 from ..common.values import as_value, cast
 from ..rules import torch_op
@@ -230,6 +231,7 @@ def recurrent_layers(
     per += projected
     if len(params) != per * directions * num_layers:
         raise Unsupported(f"{len(params)} weights for {num_layers} recurrent layers")
+    _check_widths(g, hx, params[:per], projected)
     lone = g.rank(x) == 2
     if lone:
         x, hx = g.Unsqueeze(x, [1]), [g.Unsqueeze(state, [1]) for state in hx]
@@ -250,6 +252,23 @@ def recurrent_layers(
     if lone:
         return g.Squeeze(x, [1]), [g.Squeeze(state, [1]) for state in states]
     return (g.Transpose(x, perm=[1, 0, 2]) if batch_first else x), states
+
+
+def _check_widths(g: Graph, hx: Sequence[ir.Value], params: Sequence[ir.Value], projected: bool) -> None:
+    """Raise `BadInput` if the first layer's weights are for states of another width.
+
+    PyTorch makes the initial states as wide as the module's `hidden_size` says, without comparing it with the weights.
+    Its kernels then read beyond the weights, or end the process.
+    """
+    columns = g.shape(params[1])[1]
+    widths = [columns, g.shape(params[-1])[1]] if projected else [columns] * len(hx)
+    for state, width in zip(hx, widths, strict=True):
+        *_, given = known_dims(state) or (None,)
+        if isinstance(given, int) and isinstance(width, int) and given != width:
+            raise BadInput(
+                f"a recurrent layer has states of {given} features, and weights for {width}",
+                hint="correct the layer's hidden_size or proj_size, or its weights",
+            )
 
 
 def _split_state(g: Graph, state: ir.Value, directions: int, layers: int) -> list[ir.Value]:

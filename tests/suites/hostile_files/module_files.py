@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -88,6 +89,35 @@ def _numbered() -> dict[str, tuple[Any, str]]:
     return found
 
 
+def contradicting() -> dict[str, tuple[Any, str]]:
+    """Return layers with an attribute that says another size than their weights have, each with an input."""
+    from torch import nn
+
+    picture, line, sequence = "float32[2,4,8,8]", "float32[2,4]", "float32[2,3,4]"
+    layers: dict[str, tuple[Callable[[], Any], str, str]] = {
+        "LSTM": (lambda: nn.LSTM(4, 4, batch_first=True), "hidden_size proj_size bidirectional", sequence),
+        "projected LSTM": (lambda: nn.LSTM(4, 4, proj_size=2), "hidden_size proj_size bias", sequence),
+        "GRU": (lambda: nn.GRU(4, 4, 2), "hidden_size input_size num_layers", sequence),
+        "RNN": (lambda: nn.RNN(4, 4, bidirectional=True), "hidden_size bias bidirectional", sequence),
+        "LSTM cell": (lambda: nn.LSTMCell(4, 4), "hidden_size input_size", line),
+        "convolution": (lambda: nn.Conv2d(4, 4, 3), "dilation stride kernel_size groups", picture),
+        "transposed": (lambda: nn.ConvTranspose2d(4, 4, 3), "dilation stride kernel_size groups", picture),
+        "encoder": (lambda: nn.TransformerEncoderLayer(4, 2, 4),
+                    "self_attn.embed_dim self_attn.head_dim self_attn._qkv_same_embed_dim norm1.normalized_shape",
+                    sequence),
+        "group norm": (lambda: nn.GroupNorm(2, 4), "num_groups num_channels", picture),
+        "bag": (lambda: nn.EmbeddingBag(4, 4), "embedding_dim padding_idx mode", "int64[2,3]"),
+    }  # fmt: skip
+    found = {}
+    for name, (make, attributes, described) in layers.items():
+        for place, value in itertools.product(attributes.split(), (False, 0, 3, 8)):
+            layer = make()
+            path, _, attribute = place.rpartition(".")
+            _with(layer.get_submodule(path), **{attribute: value})
+            found[f"{name}: {place} says {value}"] = (layer, described)
+    return found
+
+
 def _trees() -> dict[str, Any]:
     """Return modules whose parts are shared, missing, of another kind, or have long or forged names."""
     import torch
@@ -154,7 +184,7 @@ def module_files(folder: Path, canary: Canary) -> Iterator[Case]:
         for place in ("extra", "_buffers", "_forward_hooks", "_non_persistent_buffers_set", "in_features", "training")
     }
     others = {name: (module, line) for name, module in (_trees() | _functions()).items()}
-    for name, (module, described) in (attributes | _numbered() | others).items():
+    for name, (module, described) in (attributes | _numbered() | contradicting() | others).items():
         path = folder / f"{file_name(name)}.pt"
         try:
             torch.save(module, path)

@@ -241,3 +241,24 @@ def test_parts_of_a_module_that_are_no_table(table: str, tmp_path: Path) -> None
     layer.__dict__[table] = ["x"]
     torch.save(layer, tmp_path / "m.pt")
     refused(tmp_path / "m.pt", 5, "holds a module without its parts", tmp_path, "--input", "float32[1,2]")
+
+
+@pytest.mark.parametrize(
+    ("layer", "attribute", "value", "words"),
+    [
+        (nn.LSTM(4, 4), "hidden_size", False, "states of 0 features, and weights for 4"),
+        (nn.LSTM(4, 4, proj_size=2), "proj_size", 3, "states of 3 features, and weights for 2"),
+        (nn.LSTM(4, 4, proj_size=2), "hidden_size", 3, "states of 3 features, and weights for 4"),
+        (nn.GRU(4, 4), "hidden_size", 8, "states of 8 features, and weights for 4"),
+        (nn.RNN(4, 4), "hidden_size", 8, "states of 8 features, and weights for 4"),
+        (nn.Conv1d(3, 4, 2), "dilation", (0,), "the dilation [0]"),
+        (nn.ConvTranspose1d(3, 4, 2), "dilation", (0,), "the dilation [0]"),
+    ],
+)
+def test_attributes_that_contradict_the_weights(
+    layer: nn.Module, attribute: str, value: object, words: str, tmp_path: Path
+) -> None:
+    """PyTorch checks these attributes in the kernels only, or not at all: an LSTM without features ends the process."""
+    layer.__dict__[attribute] = value
+    torch.save(layer, tmp_path / "m.pt")
+    refused(tmp_path / "m.pt", 5, words, tmp_path, "--input", "float32[2,3,4]")
