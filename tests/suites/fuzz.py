@@ -43,6 +43,8 @@ from tests.suites.fuzzing.numbers import changed_bytes
 from tests.suites.fuzzing.seeds import WRITERS
 
 SECONDS = 20.0
+START_SECONDS = 900.0
+"""Time within which a worker starts, however busy the machine is: TensorFlow's first conversion takes half a minute."""
 MEMORY = 3 << 30
 RENEW = 100
 BAD = ("silent", "traceback", "signal", "hang", "memory")
@@ -232,7 +234,7 @@ class Worker:
         self.process.start()
         other.close()
         self.done = 0
-        if not self.connection.poll(120) or self.connection.recv()[0] != "ready":
+        if not self.connection.poll(START_SECONDS) or self.connection.recv()[0] != "ready":
             raise RuntimeError(f"the unchanged file of {self.arguments[0]} does not convert")
 
 

@@ -1,7 +1,7 @@
 """Run hostile files under strace: nothing may be executed, written elsewhere, connected, lost or left running.
 
     python -m tests.suites.hostile [--classes pickles,onnx,…] [--verbs inspect,convert,source,target,python,batch]
-        [--sample N] [--match EXPRESSION] [--timeout 15] [--out FILE.jsonl] [--light] [--unchecked]
+        [--sample N] [--draw N --seed N] [--match EXPRESSION] [--timeout 15] [--out FILE.jsonl] [--light] [--unchecked]
 
 The makers are in `hostile_files/`, one for each class. Every file goes through every verb: `inspect`, `convert` to
 ONNX, `verify` as the source and as the target beside a good model, and `python`, a program that calls
@@ -21,6 +21,9 @@ message. Counted are
     lines        lines that do not begin like ours, which a name with a line break would forge
     unmade       classes whose maker failed; the files that it made before are tried all the same
 
+`--draw 12` runs twelve commands of each class, drawn by `--seed`: `--sample` alone takes the files of a regular series
+at the same place each time.
+
 `--out` is written row by row. Commands whose rows are in it are not run again, and its rows count in the table.
 
 `--unchecked` switches the checks of PyTorch archives and TensorFlow graphs off (`tests/support/unchecked.py`), to test
@@ -34,6 +37,7 @@ import argparse
 import gc
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -305,6 +309,8 @@ def main() -> None:
     parser.add_argument("--classes", default=",".join(MAKERS))
     parser.add_argument("--verbs", default=",".join(VERBS))
     parser.add_argument("--sample", type=int, default=1, help="one of N commands")
+    parser.add_argument("--draw", type=int, help="this many commands of each class, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of --draw")
     parser.add_argument("--match", default="", help="an expression that the name of a case holds")
     parser.add_argument("--timeout", type=float, default=15.0)
     parser.add_argument("--out", type=Path)
@@ -367,7 +373,10 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
             if failure:
                 yield Run(kind, "the maker", "", time.time(), time.time(), scores={"unmade": failure})
                 print(f"{kind}: its maker failed after {len(found)} files\n{failure}", flush=True)
-            for case, verb, words in commands(kind, cases, given.verbs.split(","), given.timeout):
+            asked = [*commands(kind, cases, given.verbs.split(","), given.timeout)]
+            if given.draw is not None:
+                asked = random.Random(f"{given.seed} {kind}").sample(asked, min(given.draw, len(asked)))
+            for case, verb, words in asked:
                 number += 1
                 if number % given.sample or (kind, verb, case.name) in known:
                     continue

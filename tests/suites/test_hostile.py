@@ -41,7 +41,7 @@ def hostile(*words: str) -> str:
 
 @pytest.mark.slow
 def test_some_files_do_no_harm_when_they_are_inspected() -> None:
-    told = hostile("--classes", "caffe2,places", "--verbs", "inspect", "--sample", "8", "--light")
+    told = hostile("--classes", "caffe2,places", "--verbs", "inspect", "--draw", "11", "--light")
     assert "caffe2: 95 files, 11 commands" in told
 
 
