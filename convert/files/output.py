@@ -160,6 +160,17 @@ def _fsync_one(path: Path) -> None:
         os.close(descriptor)
 
 
+def _is_beside(name: str | bytes | int | None, destination: Path) -> bool:
+    """Return whether a file that an error names is the output, a folder of it, or in its folder, or is not named.
+
+    A conversion reads and runs models while its output is open, so an error may be about any other file.
+    """
+    if name is None or isinstance(name, int):
+        return True
+    path, output = Path(os.path.abspath(os.fsdecode(name))), Path(os.path.abspath(destination))
+    return path.is_relative_to(output.parent) or output.is_relative_to(path)
+
+
 def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
     number = error.errno if isinstance(error, OSError) else None
     # Libraries that write files outside Python (HDF5, TensorFlow) report the system's error only in their text.
@@ -173,7 +184,7 @@ def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
             f"the disk is full: {destination} could not be written, nothing was changed",
             hint="free some space, or give -o on another disk",
         )
-    if number in _WRONG_PLACE:
+    if isinstance(error, OSError) and number in _WRONG_PLACE and _is_beside(error.filename, destination):
         return UsageError(
             f"{destination} cannot be written: {os.strerror(number)}", hint="check the path and its permissions"
         )

@@ -125,6 +125,17 @@ def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
         write()
 
 
+def test_an_error_about_another_file_is_not_about_the_output(tmp_path: Path) -> None:
+    """The source may be removed while it is verified, which happens before the output takes its place."""
+    (tmp_path / "out").mkdir()
+    with (
+        pytest.raises(FileNotFoundError, match="gone"),
+        atomic_replacement(tmp_path / "out" / "m", force=False),
+    ):
+        (tmp_path / "gone").read_bytes()
+    assert names(tmp_path / "out") == []
+
+
 CALLS = ("rename", "replace", "unlink", "rmdir", "mkdir")
 
 
