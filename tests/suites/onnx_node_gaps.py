@@ -46,6 +46,7 @@ TORCH = {
 GAPS: dict[str, dict[str, str]] = {
     "tf": TENSORFLOW,
     "tf-frozen": TENSORFLOW,
+    "tflite": {},
     "caffe2": CAFFE2,
     "keras": {},
     "onnx": {},
@@ -73,6 +74,7 @@ _RESIZE = {f"test_resize_downsample_scales_{mode}_align_corners": _FRACTION for 
 CONTRADICTED: dict[str, dict[str, str]] = {
     "tf": _RESIZE,
     "tf-frozen": _RESIZE,
+    "tflite": _RESIZE,
     "keras": _RESIZE,
     "torch": {
         **_RESIZE,

@@ -1,13 +1,19 @@
-"""Compare convert with other ONNX-to-PyTorch converters on the official ONNX cases, by outcome.
+"""Compare convert with other converters from ONNX on the official ONNX cases, by outcome.
 
-    python tests/suites/onnx_node_peers.py --python PYTHON [--only NAME] [--jobs 2] [--json FILE]
+    python tests/suites/onnx_node_peers.py --python PYTHON [--to torch|tflite] [--only NAME] [--every N] [--freeze]
+        [--jobs 2] [--json FILE]
 
-PYTHON is the interpreter of an environment with onnx2torch, onnx2pytorch and a torchvision that loads. Each case is
-converted with nothing frozen and run. Names, dtypes and shapes must be equal, numbers within the suite's own
-tolerances. The outcomes are
+| `--to` | peers | environment of PYTHON |
+|---|---|---|
+| `torch` | onnx2torch, onnx2pytorch | both, and a torchvision that loads |
+| `tflite` | onnx2tf with `flatbuffer_direct`, run by LiteRT | onnx2tf |
+
+Each case is converted with nothing frozen (or `--freeze`, see `onnx_nodes.py`) and run. Names, dtypes and shapes must
+be equal, numbers within the suite's own tolerances. onnx2tf is told to keep the shapes of inputs, may give its outputs
+in any order of axes, and gets models of the IR version that its onnx knows. The outcomes are
 
     refused      an exception during the conversion; ours names the operator and the reason
-    error        an exception while the result runs
+    error        an exception while the result runs, also for an operator that no runtime has
     wrong        another result, or another dtype
     disputed     a wrong result for a case whose own expected output has a larger error (`onnx_node_gaps.CONTRADICTED`)
 """
@@ -16,10 +22,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import permutations, repeat
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +40,16 @@ from tests.suites.onnx_node_worker import Answer, run_all, serve
 OUTCOMES = ("right", "wrong", "disputed", "refused", "error", "crash")
 
 
-def answer_of(peer: str, data: bytes, feeds: Sequence[Mapping[str, Any]], outputs: Sequence[str]) -> Answer:
-    """Convert the serialized model with a peer, and run it on each input set, in the environment of the peers."""
+Feeds = Sequence[Mapping[str, Any]]
+
+
+def answer_of_module(convert: Callable[[Any], Any], data: bytes, feeds: Feeds, outputs: Sequence[str]) -> Answer:
+    """Convert the serialized model to a module, and run it on each input set, in the environment of the peers."""
     import onnx
     import torch
 
     try:
-        module = _CONVERT[peer](onnx.ModelProto.FromString(data))
+        module = convert(onnx.ModelProto.FromString(data))
     except Exception as error:
         return Answer("refused", f"{type(error).__name__}: {error}"[:300])
     try:
@@ -64,7 +76,65 @@ def _onnx2pytorch(model: Any) -> Any:
     return onnx2pytorch.ConvertModel(model, experimental=True).eval()  # it accepts batch sizes above 1
 
 
-_CONVERT: dict[str, Callable[[Any], Any]] = {"onnx2torch": _onnx2torch, "onnx2pytorch": _onnx2pytorch}
+def answer_of_onnx2tf(data: bytes, feeds: Feeds, outputs: Sequence[str]) -> Answer:
+    """Convert the serialized model with onnx2tf, and run the file with LiteRT on each input set."""
+    import onnx
+    from ai_edge_litert.interpreter import Interpreter
+
+    model = onnx.ModelProto.FromString(data)
+    model.ir_version = min(model.ir_version, onnx.IR_VERSION)
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(model, f"{folder}/net.onnx")
+        os.chdir(folder)  # it looks for files beside the working directory
+        try:
+            import onnx2tf
+
+            onnx2tf.convert(
+                input_onnx_file_path=f"{folder}/net.onnx", output_folder_path=f"{folder}/out", non_verbose=True,
+                copy_onnx_input_output_names_to_tflite=True, keep_shape_absolutely_input_names=list(feeds[0]),
+            )  # fmt: skip
+            (file,) = Path(folder, "out").glob("*float32.tflite")
+            content = file.read_bytes()
+        except (Exception, SystemExit) as error:
+            return Answer("refused", f"{type(error).__name__}: {error}"[:300])
+        finally:
+            os.chdir("/")
+    try:
+        interpreter = Interpreter(model_content=content)
+        return Answer("ran", outputs=[_run_lite(interpreter, feed, outputs) for feed in feeds])
+    except Exception as error:
+        return Answer("error", f"{type(error).__name__}: {error}"[:300])
+
+
+def _run_lite(interpreter: Any, feed: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+    """Run a file; match its inputs and outputs by name, and by place where a name is not found."""
+    import numpy as np
+
+    given = interpreter.get_input_details()
+    by_name = {detail["name"].removeprefix("serving_default_").partition(":")[0]: detail for detail in given}
+    if not set(by_name) <= set(feed):
+        by_name = dict(zip(feed, given, strict=True))
+    arrays = {detail["index"]: np.asarray(feed[name]) for name, detail in by_name.items()}
+    for index, array in arrays.items():
+        interpreter.resize_tensor_input(index, array.shape)
+    interpreter.allocate_tensors()
+    for index, array in arrays.items():
+        interpreter.set_tensor(index, array)
+    interpreter.invoke()
+    found = interpreter.get_output_details()
+    by_name = {detail["name"].partition(":")[0]: detail for detail in found}
+    chosen = [by_name[name] for name in outputs] if set(outputs) <= set(by_name) else found
+    return {name: interpreter.get_tensor(d["index"]) for name, d in zip(outputs, chosen, strict=True)}
+
+
+PEERS: dict[str, dict[str, Callable[..., Answer]]] = {
+    "torch": {
+        "onnx2torch": partial(answer_of_module, _onnx2torch),
+        "onnx2pytorch": partial(answer_of_module, _onnx2pytorch),
+    },
+    "tflite": {"onnx2tf": answer_of_onnx2tf},
+}
+"""By format, what answers a case for each peer."""
 
 
 def _tensor(x: Any) -> Any:
@@ -104,18 +174,21 @@ def peer_outcomes(peer: str, python: str, chosen: Sequence[Any], jobs: int) -> d
     """Return the outcome and message of each case by name."""
     from tests.suites.onnx_nodes import difference
 
+    to = next(form for form, peers in PEERS.items() if peer in peers)
     cases = {case.name: case for case in chosen}
     found: dict[str, tuple[str, str]] = {}
+
+    def compare(case: Any, data: tuple[Any, Sequence[Any]], got: dict[str, Any]) -> str:
+        return difference(case, data[1], _fitted(case, data[1], got) if peer == "onnx2tf" else got)
 
     def done(name: str, answer: Answer) -> None:
         case, status, text = cases[name], answer.status, answer.text
         if status == "ran":
             try:
-                pairs = zip(case.data, answer.outputs, strict=True)
-                text = next(filter(None, (difference(case, wanted, got) for (_, wanted), got in pairs)), "")
+                text = next(filter(None, map(compare, repeat(case), case.data, answer.outputs)), "")
             except Exception as error:  # the result is not even an array of this kind
                 text = f"{type(error).__name__}: {error}"
-            status = ("disputed" if name in disputed() else "wrong") if text else "right"
+            status = ("disputed" if name in disputed(to) else "wrong") if text else "right"
         found[name] = ("crash" if status == "timeout" else status, text)
 
     command = (python, str(Path(__file__).resolve()), "--serve", peer)
@@ -129,20 +202,35 @@ def peer_outcomes(peer: str, python: str, chosen: Sequence[Any], jobs: int) -> d
     return found
 
 
-def our_outcomes(chosen: Sequence[Any], jobs: int) -> dict[str, tuple[str, str]]:
-    """Return the outcomes of `--to torch`; a declared gap is a refusal."""
+def _fitted(case: Any, wanted: Sequence[Any], got: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outputs in the order of axes that agrees with the expected ones, if there is one."""
+    import numpy as np
+
+    from tests.suites.onnx_nodes import unlike
+
+    found = dict(got)
+    for name, want in zip([v.name for v in case.model.graph.output], wanted, strict=True):
+        array, want = np.asarray(got[name]), np.asarray(want)
+        orders = permutations(range(array.ndim)) if array.ndim in (3, 4, 5) else ()
+        fitting = (array.transpose(order) for order in orders)
+        found[name] = next((y for y in fitting if y.shape == want.shape and not unlike(y, want, case)), array)
+    return found
+
+
+def our_outcomes(chosen: Sequence[Any], to: str, jobs: int) -> dict[str, tuple[str, str]]:
+    """Return the outcomes of `--to torch` or `--to tflite`; a declared gap is a refusal."""
     from tests.suites.onnx_nodes import run_cases
 
     names = {"pass": "right", "gap": "refused", "timeout": "crash"}
-    found = {r.case: (names.get(r.status, r.status), r.text) for r in run_cases(chosen, "torch", jobs=jobs)}
-    return found | {k: ("disputed", text) for k, (status, text) in found.items() if text and k in disputed()}
+    found = {r.case: (names.get(r.status, r.status), r.text) for r in run_cases(chosen, to, jobs=jobs)}
+    return found | {k: ("disputed", text) for k, (status, text) in found.items() if text and k in disputed(to)}
 
 
-def disputed() -> set[str]:
+def disputed(to: str) -> set[str]:
     """Return the cases whose expected output is known to be wrong, or to depend on rounding."""
     from tests.suites.onnx_node_gaps import CONTRADICTED, UNSTABLE
 
-    return {*CONTRADICTED["torch"], *UNSTABLE}
+    return {*CONTRADICTED[to], *UNSTABLE}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -150,21 +238,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="of the environment with the peers")
     parser.add_argument("--only", default="", help="cases whose name holds this")
-    parser.add_argument("--who", nargs="+", choices=("convert", *_CONVERT), default=["convert", *_CONVERT])
+    parser.add_argument("--to", choices=PEERS, default="torch")
+    parser.add_argument("--who", nargs="+", help="`convert` or peers (default: all of them)")
+    parser.add_argument("--sets", nargs="+", help="of cases, as for `onnx_nodes.py` (default: all)")
+    parser.add_argument("--every", type=int, default=1, help="take one case of so many")
+    parser.add_argument("--freeze", action="store_true", help="inputs that say how and not what become constants")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write every outcome here")
-    parser.add_argument("--serve", choices=_CONVERT, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.serve:
-        serve(partial(answer_of, chosen.serve))
+        serve(next(peers[chosen.serve] for peers in PEERS.values() if chosen.serve in peers))
         return
-    from tests.suites.onnx_node_cases import cases
+    from tests.suites.onnx_node_cases import SETS, cases
+    from tests.suites.onnx_node_frozen import all_frozen
 
-    found = cases(only=chosen.only)
+    found = cases(chosen.sets or SETS, chosen.only)[:: chosen.every]
+    found = all_frozen(found) if chosen.freeze else found
     rows: dict[str, dict[str, tuple[str, str]]] = {}
     print(f"{len(found)} cases     " + "".join(f"{name:>9}" for name in OUTCOMES), flush=True)
-    for who in chosen.who:
-        rows[who] = our_outcomes(found, chosen.jobs) if who == "convert" else peer_outcomes(
+    for who in chosen.who or ("convert", *PEERS[chosen.to]):
+        rows[who] = our_outcomes(found, chosen.to, chosen.jobs) if who == "convert" else peer_outcomes(
             who, chosen.python, found, chosen.jobs
         )  # fmt: skip
         counts = Counter(status for status, _ in rows[who].values())

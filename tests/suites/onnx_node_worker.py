@@ -158,9 +158,12 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
     from convert.errors import Unsupported
     from convert.graph.names import names_in_target
     from convert.outcome.report import Report
+    from convert.processes.warm import start_program_servers
     from convert.request.options import Options
     from convert.request.source import Source
 
+    if form == "tflite":  # its converter and its runs are processes, which would each import TensorFlow
+        start_program_servers({"tflite": ["tflite"]})
     options = Options(inputs=tuple(specs), extra={"opset": onnx.defs.onnx_opset_version()})
     try:
         with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:

@@ -35,7 +35,7 @@ from tests.suites.onnx_node_worker import Answer, run_all
 STATUSES = ("pass", "gap", "refused", "error", "wrong", "crash", "timeout")
 """gap: refused and declared. error: an exception during the conversion or the run."""
 
-FORMATS = {"tf": "tf", "tf-frozen": "tf-frozen", "keras": "keras", "caffe2": "caffe2", "onnx": "onnx", "torch": "torch"}
+FORMATS = {name: name for name in ("tf", "tf-frozen", "tflite", "keras", "caffe2", "onnx", "torch")}
 
 
 @dataclass(frozen=True)
