@@ -32,6 +32,7 @@ def main(folder: Path) -> None:
     """
     import tensorflow as tf
 
+    from .compact import compact
     from .io_dtypes import NotInSteps, set_io_dtypes
     from .metadata import FileMetadata, add_metadata
     from .stored_weights import store_weights
@@ -64,7 +65,7 @@ def main(folder: Path) -> None:
         data = _with_detections(data, folder, job["detections"]) if job["detections"] else data
         data = data if job["io_dtype"] == "float32" else set_io_dtypes(data, job["io_dtype"])
         data = add_metadata(data, FileMetadata.of(job["metadata"])) if job["metadata"] else data
-        (folder / "model.tflite").write_bytes(data)
+        (folder / "model.tflite").write_bytes(compact(data))
     except NotInSteps as error:
         status["lost"] = list(error.args)
     except Exception as error:  # these classes are not public

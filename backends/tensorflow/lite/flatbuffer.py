@@ -46,6 +46,12 @@ def repeated_bytes(data: bytes) -> int:
     return repeated
 
 
+def buffer_bytes(data: bytes) -> int:
+    """Return how many bytes of a model are its buffers."""
+    root = _Table(data, struct.unpack_from("<I", data, 0)[0])
+    return sum(buffer.vector(_BUFFER_DATA)[1] for buffer in root.tables(_MODEL_BUFFERS))
+
+
 def _set_order(signature: _Table, of_signature: int, subgraph: _Table, of_subgraph: int, names: Sequence[str]) -> None:
     """Sort one vector of the signature, and the matching vector of the subgraph, in the order of the names."""
     maps = {entry.text(_MAP_NAME): entry for entry in signature.tables(of_signature)}
