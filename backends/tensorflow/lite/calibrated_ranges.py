@@ -112,7 +112,7 @@ def separate_joined(file: LiteFile) -> None:
                 parts = [int(t) for t in operator.inputs]
                 for place, part in enumerate(parts):
                     if _is_narrow_part(graph, part, operator) and _is_used_elsewhere(file, part, makers, uses):
-                        written.append(_with_own_steps(file, number, part))
+                        written.append(with_own_steps(file, number, part))
                         parts[place] = int(written[-1].outputs[0])
                 operator.inputs = parts
             written.append(operator)
@@ -139,7 +139,7 @@ def _is_used_elsewhere(file: LiteFile, tensor: int, makers: Mapping[int, Any], u
     return len(maker.outputs) > 1 or any(_is_used_elsewhere(file, int(t), makers, uses) for t in before)
 
 
-def _with_own_steps(file: LiteFile, subgraph: int, tensor: int) -> Any:
+def with_own_steps(file: LiteFile, subgraph: int, tensor: int) -> Any:
     """Return an operator that copies a tensor to another tensor with the same range."""
     tensors = file.model.subgraphs[subgraph].tensors
     made = file.add_like(subgraph, f"{tensors[tensor].name.decode()}_part", tensor)

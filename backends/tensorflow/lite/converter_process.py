@@ -18,6 +18,8 @@ from convert.processes.sandbox import die_with_parent
 from .flatbuffer import repeated_bytes
 
 WEIGHTS_ALONE, WIDE_ACTIVATIONS = "int8-weights", "int16x8"
+_FLOAT32 = 0
+"""The number of float32 among the dtypes of TensorFlow Lite."""
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -101,36 +103,58 @@ def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -
     kept = _keep_in_floats(file, job["keep"])
     separate_joined(file)
     quantized: bytes = mlir_quantize(file.packed(), denylisted_nodes=kept)
-    return quantized
+    return _without_copies(quantized) if kept else quantized
 
 
 def _keep_in_floats(file: Any, scopes: Sequence[str]) -> set[str]:
-    """Return the tensors that nodes in these scopes compute, and the operators that move their results.
+    """Return the tensors that nodes in these scopes compute, and those that operators move them to.
 
     The ranges of these tensors are removed. Otherwise the converter gives joined tensors a common scale, even if it
-    leaves the operator that joins them in floats. A computed tensor that only operators in 8 bits read keeps its range,
-    because without it these would compute in floats too, with weights in floats.
+    leaves the operator that joins them in floats. The other operators that read such a tensor read a copy that has the
+    range. They would compute in floats otherwise, with weights in floats.
     """
+    from .calibrated_ranges import with_own_steps
     from .kernel_rules import MOVING
 
     kept = set()
-    for graph in file.model.subgraphs:
+    for number, graph in enumerate(file.model.subgraphs):
         floats: set[int] = set()
-        needed = set(map(int, graph.outputs))
-        moved_on: set[int] = set()
+        copies: dict[int, int] = {}
+        written = []
         for operator in graph.operators:
-            outputs = list(map(int, operator.outputs))
+            given, outputs = list(map(int, operator.inputs)), list(map(int, operator.outputs))
             named = [part for t in outputs for part in graph.tensors[t].name.decode().split(";")]
-            moved = file.name(operator) in MOVING and floats & set(map(int, operator.inputs))
+            moved = file.name(operator) in MOVING and floats & set(given)
             if moved or any(_is_of(name, scopes) for name in named):
                 floats.update(outputs)
-                needed.update(map(int, operator.inputs))
-                moved_on.update(outputs if file.name(operator) in MOVING else ())
+            else:
+                for tensor in floats & set(given) - set(copies):
+                    written.append(with_own_steps(file, number, tensor))
+                    copies[tensor] = int(written[-1].outputs[0])
+                operator.inputs = [copies.get(t, t) for t in given]
+            written.append(operator)
+        graph.operators = written
         for tensor in floats:
-            kept.add(graph.tensors[tensor].name.decode())
-            if tensor in needed or tensor in moved_on:
-                graph.tensors[tensor].quantization = None
+            graph.tensors[tensor].quantization = None
+        kept |= {graph.tensors[tensor].name.decode() for tensor in (*floats, *copies.values())}
     return kept
+
+
+def _without_copies(data: bytes) -> bytes:
+    """Return a file without the copies of real numbers that `_keep_in_floats` made."""
+    from .file_objects import LiteFile
+
+    file = LiteFile(data)
+    for number, graph in enumerate(file.model.subgraphs):
+        sources: dict[int, int] = {}
+        for operator in graph.operators:
+            operator.inputs = [sources.get(int(t), int(t)) for t in operator.inputs]
+            if file.name(operator) == "LEAKY_RELU" and operator.builtinOptions.alpha == 1:
+                source, copy = int(operator.inputs[0]), int(operator.outputs[0])
+                if graph.tensors[source].type == graph.tensors[copy].type == _FLOAT32:
+                    sources[copy] = source
+        file.drop_unused(number)
+    return file.packed()
 
 
 def _is_of(name: str, scopes: Sequence[str]) -> bool:

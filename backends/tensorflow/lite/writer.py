@@ -193,7 +193,7 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     for node in nodes_of(model.graph):
         first = node.inputs[0] if node.inputs else None
         better = node.domain == (CHANNELS_LAST if node.op_type in _OF_CHANNELS_LAST else "")
-        better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type != "MaxPool")
+        better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type not in _IF_CALIBRATED)
         floats = first is not None and first.dtype == ir.DataType.FLOAT
         if better and (floats or node.op_type in _OF_EVERY_DTYPE):
             node.domain, modified = LITE, True
@@ -203,6 +203,7 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
 
 
 _OF_CHANNELS_LAST = ("MaxPool",)
+_IF_CALIBRATED = ("MaxPool", "ReduceMean")
 _OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "Loop", "Mod", "Scan", "ScatterElements", "ScatterND", "Sign",
                    "Slice", "Split", "Squeeze", "Tile")  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from ..emit import Emitter, Value, fusion_barrier
-from ..rules import onnx_op
+from ..rules import LITE, onnx_op
 from .sums import is_half, mean, total
 from .unary import UNSIGNED
 
@@ -110,6 +110,10 @@ register_reductions(
     ReduceSum=total,
     ReduceSumSquare=lambda x, axes, keep: total(tf.square(x), axes, keep),
 )
+
+
+# The kernel for 8 bits adds integers, so a mean over all axes at once is exact, and is rounded once.
+onnx_op(f"{LITE}::ReduceMean")(reduction_rule(tf.reduce_mean))
 
 
 def arg_extremum_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:

@@ -150,6 +150,37 @@ def test_what_reads_floats_stays_in_eight_bits(tmp_path: Path) -> None:
     assert np.sqrt(np.mean((got - expected) ** 2)) < 0.03 * expected.std()
 
 
+def test_a_float_that_is_also_moved_and_shared_is_read_in_eight_bits(tmp_path: Path) -> None:
+    """One product reads a normalization behind a reshape, and a sum in floats reads the normalization itself."""
+    g, rng = Graph(), np.random.default_rng(5)
+    x = g.input("x", ir.DataType.FLOAT, (1, 6, 32))
+    weights = [rng.standard_normal((32, 32)).astype(np.float32) / 6 for _ in range(2)]
+    y = g.LayerNormalization(g.MatMul(x, weights[0]), np.ones(32, np.float32), f32(32), axis=-1)
+    z = g.Reshape(g.MatMul(g.Reshape(y, [6, 1, 32]), weights[1]), [1, 6, 32])
+    g.output(g.Add(y, z), "y")
+    samples = f32(20, 6, 32)
+    (expected,) = onnxruntime_outputs(ir.to_proto(g.model()), {"x": samples[:1]})
+    given = Options(quantize="int8", calibrate={"x": samples}, extra={"keep_float": "LayerNormalization,Add"})
+    path = encode(g.model(), tmp_path, given)
+    made = [(name, made) for name, _, made in operators_of(path)]
+    assert [dtypes for name, dtypes in made if name == "FULLY_CONNECTED"] == [["int8"]] * 2
+    assert made[-1] == ("ADD", ["float32"])
+    assert "LEAKY_RELU" not in dict(made)
+    (got,) = run(path, {"x": samples[:1]}).values()
+    assert np.sqrt(np.mean((got - expected) ** 2)) < 0.03 * expected.std()
+
+
+def test_a_mean_over_two_axes_is_rounded_once(tmp_path: Path) -> None:
+    g, weight = Graph(), f32(6, 3, 3, 3) / 4
+    g.output(g.ReduceMean(g.Conv(g.input("x", ir.DataType.FLOAT, ("n", 3, 8, 8)), weight), [2, 3], keepdims=0), "y")
+    samples = f32(20, 3, 8, 8)
+    (expected,) = onnxruntime_outputs(ir.to_proto(g.model()), {"x": samples})
+    path = encode(g.model(), tmp_path, Options(quantize="int8", calibrate={"x": samples}))
+    assert [made for name, _, made in operators_of(path) if name == "MEAN"] == [["int8"]]
+    (got,) = run(path, {"x": samples}).values()
+    assert np.abs(got - expected).max() < 0.02 * np.abs(expected).max()
+
+
 def test_what_no_node_is_called_is_refused(tmp_path: Path) -> None:
     given = Options(quantize="int8", calibrate={"x": f32(4, 3, 8, 8)}, extra={"keep_float": "Softmax"})
     with pytest.raises(UsageError, match="no node or operator is called so"):
