@@ -14,23 +14,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 TIMM: dict[str, tuple[str, dict[str, Any]]] = {
-    "resnet18": ("resnet18", {}),
+    "resnet18": ("resnet18", {"zero_init_last": False}),
     "mobilenetv2": ("mobilenetv2_100", {}),
     "mobilenetv3": ("mobilenetv3_small_100", {}),
     "efficientnet-b0": ("efficientnet_b0", {}),
     "efficientnet-lite0": ("efficientnet_lite0", {}),
-    "convnext": ("convnext_atto", {}),
+    "convnext": ("convnext_atto", {"ls_init_value": 0.5}),
     "vit": ("vit_tiny_patch16_224", {}),
     "swin": ("swin_tiny_patch4_window7_224", {"embed_dim": 24, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 4, 8)}),
     "mobilevit": ("mobilevit_xxs", {}),
-    "edgenext": ("edgenext_xx_small", {}),
+    "edgenext": ("edgenext_xx_small", {"ls_init_value": 0.5}),
     "ghostnet": ("ghostnet_050", {}),
     "lcnet": ("lcnet_050", {}),
     "mnasnet": ("mnasnet_small", {}),
-    "regnet": ("regnetx_002", {}),
+    "regnet": ("regnetx_002", {"zero_init_last": False}),
     "tinynet": ("tinynet_e", {}),
 }
-"""The name and the settings of each network of timm."""
+"""The name and the settings of each network of timm. Without these settings, factors of untrained branches are 0 or
+1e-6: a converter may remove such branches, and 8 bits do not show their errors.
+"""
 
 
 def conv(i: int, o: int, stride: int = 1, act: type[nn.Module] = nn.SiLU) -> nn.Sequential:

@@ -74,7 +74,7 @@ _RESIZE = {f"test_resize_downsample_scales_{mode}_align_corners": _FRACTION for 
 CONTRADICTED: dict[str, dict[str, str]] = {
     "tf": _RESIZE,
     "tf-frozen": _RESIZE,
-    "tflite": _RESIZE,
+    "tflite": {**_RESIZE, "test_dft_inverse": _NOISE, "test_dft_inverse_opset19": _NOISE},
     "keras": _RESIZE,
     "torch": {
         **_RESIZE,
