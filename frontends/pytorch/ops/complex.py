@@ -472,6 +472,7 @@ def masked_fill(g, x, mask, value):
 for _name in (
     "cumsum",
     "diag_embed",
+    "diff",
     "gather",
     "index",
     "masked_select",

@@ -13,6 +13,7 @@ from ..common.sizes import arange, axis_of, size
 from ..common.values import NARROW_INTEGERS, cast, is_bool, is_float, torch_dtype
 from ..rules import torch_op
 from .arithmetic import logaddexp
+from .cat_split import cat
 from .reduce import cast_for_sum
 from .shape import END
 
@@ -25,6 +26,17 @@ def cumsum(g, x, dim, *, dtype=None):
     if dtype in NARROW_INTEGERS:
         return cast(g, cumsum(g, cast(g, x, torch.int64), dim), dtype)
     return g.CumSum(x, axis_of(g, x, dim)) if g.rank(x) else x
+
+
+@torch_op("diff")
+def diff(g, x, n=1, dim=-1, prepend=None, append=None):
+    """Differences of neighbors, `n` times; transformers' causal masks find packed sequences by them."""
+    x = cat(g, [part for part in (prepend, x, append) if part is not None], dim)
+    axis = axis_of(g, x, dim)
+    for _ in range(n):
+        later, earlier = g.Slice(x, [1], [END], [axis]), g.Slice(x, [0], [-1], [axis])
+        x = g.Xor(later, earlier) if is_bool(g, x) else g.Sub(later, earlier)
+    return x
 
 
 def associative_scan(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:

@@ -178,6 +178,7 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
             a.triu(1),
             a.unfold(1, 2, 1),
             a[0].diag_embed(),
+            a.diff(dim=1),
             a.repeat_interleave(2, 0),
         ),
         (A, PLACES),
