@@ -36,16 +36,17 @@ def calls_the_same(module: nn.Module, program: Callable[..., Any], tensors: Mapp
     own = (*module.parameters(), *module.buffers())
     weights = {t.data_ptr() for t in own if t.layout is torch.strided}  # forward stops at sparse ones
     known: dict[Any, int] = {}
+    forms: dict[Any, Any] = {}
     with warnings.catch_warnings(), kept_state(module), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         try:
-            want = _results(module, module, tensors, _Describing(weights, known))
+            want = _results(module, module, tensors, _Describing(weights, known, forms))
         except Exception:  # whatever forward raises, and PyTorch if it needs the content of a tensor
             return None
         try:
             # torch.fx prints the source lines of a graph that raises an exception.
             with redirect_stderr(StringIO()):
-                return want == _results(module, program, tensors, _Describing(weights, known))
+                return want == _results(module, program, tensors, _Describing(weights, known, forms))
         except Exception:
             return False
 
@@ -68,10 +69,11 @@ class _Describing(WithoutContent):
 
     weights: the addresses of parameters and buffers. Other tensors with content are constants.
     known: the numbers of descriptions; equal ones have the same number.
+    forms: as in `WithoutContent`.
     """
 
-    def __init__(self, weights: set[int], known: dict[Any, int]) -> None:
-        super().__init__()
+    def __init__(self, weights: set[int], known: dict[Any, int], forms: dict[Any, Any]) -> None:
+        super().__init__(forms)
         self.weights, self.known = weights, known
         self.numbers: dict[int, int] = {}
         self.calls, self.written = 0, -1
@@ -99,7 +101,11 @@ class _Describing(WithoutContent):
         self.calls += 1
         if self.calls > _MOST_CALLS:
             raise OverflowError("too many calls")
-        description: Any = self.description(args[0]) if func in _SAME_CONTENT else self._call(func, args, kwargs)
+        if func in _SAME_CONTENT or _is_whole_slice(func, args, result):
+            self.numbers[id(result)] = self.numbers[id(self.stand_in(args[0]))]
+            self.alive.append(result)
+            return
+        description = self._call(func, args, kwargs)
         for place, leaf in enumerate(pytree.tree_leaves(result)):
             if isinstance(leaf, torch.Tensor):
                 self.note(leaf, (description, place))
@@ -111,3 +117,8 @@ class _Describing(WithoutContent):
         if schema_of(func).is_mutable:
             self.written = self.known.setdefault(found, len(self.known))
         return found
+
+
+def _is_whole_slice(func: Any, args: Any, result: Any) -> bool:
+    """Return whether an operator takes all elements of a dim: captures have one for the colon in `x[:, 0]`."""
+    return func is _ATEN.slice.Tensor and result.shape == args[0].shape
