@@ -1,6 +1,6 @@
 """Measure PyTorch → ONNX and the speed of the result, beside torch.onnx.export(dynamo=True).
 
-    python tests/benchmarks/capture.py [--rounds 3] [--models resnet50 bert vit transformer]
+    python tests/benchmarks/capture.py [--rounds 3] [--models resnet50 bert vit llama transformer]
 
 Each measurement is a new process. It imports torch and builds the models with random weights before the clocks start.
 Measured are the CPU seconds of the process (all threads) and the peak of its resident memory above that at the start.
@@ -22,13 +22,15 @@ from typing import Any
 
 from clocks import child, measured, record
 
-MODELS = ("resnet50", "bert", "vit", "transformer")
-BEFORE = {"resnet50": "bert", "bert": "resnet50", "vit": "resnet50", "transformer": "resnet50"}
+MODELS = ("resnet50", "bert", "vit", "llama", "transformer")
+BEFORE = {"resnet50": "bert", "bert": "resnet50", "vit": "resnet50", "llama": "resnet50", "transformer": "resnet50"}
 """The model that a process converts first when another one is measured as its second."""
 
 
 def build(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """Return ResNet-50, BERT-base, ViT-Large (24 blocks) or a 12-layer encoder in eval mode, and its inputs."""
+    """Return a model in eval mode and its inputs: ResNet-50, BERT-base, ViT-Large (24 blocks), a Llama of 16 layers, or
+    an encoder of 12 layers.
+    """
     import torch
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -48,6 +50,13 @@ def build(name: str) -> tuple[Any, tuple[Any, ...]]:
 
         words = torch.randint(0, 30522, (2, 128))
         return BertModel(BertConfig()).eval(), (words, torch.ones_like(words))
+    if name == "llama":
+        declare_torchvision_operators()
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        sizes = {"hidden_size": 512, "intermediate_size": 1376, "num_attention_heads": 8, "num_hidden_layers": 16}
+        module = LlamaForCausalLM(LlamaConfig(**sizes, use_cache=False)).eval()
+        return module, (torch.randint(0, 32000, (2, 32)),)
     layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True)
     return torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval(), (torch.randn(2, 128, 768),)
 
