@@ -279,6 +279,7 @@ def _read(request: _Request, report: Report) -> tuple[_Request, ir.Model, ir.Mod
         _warm_up(report, source.kind, target=form.kind, formats=[form.name])
     with report.stage("read", _size(source)), paused_garbage_collection(), naming_large_inputs(options, ()):
         options, model = read_for_target(source, options, report)
+    plugin.restrict_inputs(model, form, options)
     describe(model, report)
     check_apart(request.place, _files_read(request, model))
     _note_differences(model, report, form.kind)

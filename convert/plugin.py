@@ -216,6 +216,9 @@ class Backend(Protocol):
 
     Its optional `JOINED` maps each format to files that runtimes expect besides the parts of a model: their stems, each
     with the stems of the parts that it is made of. `join(files, path, report)` writes such a file from these parts.
+
+    Its optional `restrict(model, format, options)` notes in `model` which sizes and integers the artefact takes, if the
+    source takes more (`GUARDS_KEY`, `RANGE_KEY`). The report states them, and the verification stays within.
     """
 
     FORMATS: Mapping[str, Format]
@@ -435,6 +438,13 @@ def joined_parts(form: Format, stems: Iterable[str]) -> dict[str, tuple[str, ...
 def join_parts(form: Format, files: Sequence[Path], path: Path, report: Report) -> None:
     """Write one of the `joined_parts` to `path`. files: its parts, in the declared order."""
     backend_for(form.name).join(files, path, report)  # type: ignore[attr-defined]
+
+
+def restrict_inputs(model: ir.Model, form: Format, options: Options) -> None:
+    """Let the backend note which inputs its artefact takes, if the source takes more."""
+    tell = getattr(backend_for(form.name), "restrict", None)
+    if tell is not None:
+        tell(model, form.name, options)
 
 
 def fixed_value_support(source: Source) -> bool | str:

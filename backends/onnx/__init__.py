@@ -12,7 +12,7 @@ from convert.request.naming import TargetNames
 from convert.request.storage import CALIBRATE, DTYPE, QUANTIZE
 
 from .differences import DIFFERENCES
-from .options import BLOCK_SIZE, KEEP_IO, OPSET, RUNTIME
+from .options import ACCURACY_LEVEL, BLOCK_SIZE, KEEP_IO, OPSET, RUNTIME, ZERO_POINTS
 
 if TYPE_CHECKING:
     import onnx
@@ -35,7 +35,9 @@ FORMATS = {
     )
 }
 JOINED = {"onnx": {MERGED: ("decoder_model", "decoder_with_past_model")}}
-OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE, RUNTIME)
+OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE, ZERO_POINTS, ACCURACY_LEVEL, RUNTIME)
+
+_BLOCK_OPTIONS = (BLOCK_SIZE, ZERO_POINTS, ACCURACY_LEVEL)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
@@ -43,6 +45,14 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from .lower import lower
 
     lower(model.clone(), OPSET.of(options), options)
+
+
+def restrict(model: ir.Model, format: str, options: Options) -> None:
+    """Note which calls a file for onnxruntime-genai takes."""
+    if RUNTIME.of(options) == "genai":
+        from .genai import note_calls
+
+        note_calls(model)
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
@@ -60,11 +70,15 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     if RUNTIME.of(options):
         from convert.files.companions import companion_folder
 
-        from .genai import add_genai_config
+        from .fused.decoder import fuse_decoder
+        from .genai import add_genai_config, context_length
 
         place = Path(report.target)
-        add_genai_config(model, place.relative_to(companion_folder(place)).as_posix())
-    for option, needs, there in ((KEEP_IO, "--dtype", dtype), (BLOCK_SIZE, "--quantize int4", quantize == "int4")):
+        # Narrowing to 16 bits puts casts around operators of onnxruntime's own, also around the whole cache.
+        shared = not dtype and fuse_decoder(model, context_length(model))
+        add_genai_config(model, place.relative_to(companion_folder(place)).as_posix(), shared)
+    four = ("--quantize int4", quantize == "int4")
+    for option, needs, there in ((KEEP_IO, "--dtype", dtype), *((o, *four) for o in _BLOCK_OPTIONS)):
         if option.of(options) != option.default and not there:
             report.note(f"--{option.name.replace('_', '-')} changes nothing without {needs}", code="unread-option")
     if dtype or quantize:
@@ -77,9 +91,11 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
         narrow_floats(model, dtype, opset, KEEP_IO.of(options), report)
     if quantize:
-        from .quantize import quantize_file
+        from .quantize import Blocks, quantize_file
 
-        quantize_file(model, path, quantize, CALIBRATE.of(options), BLOCK_SIZE.of(options), report)
+        level = ACCURACY_LEVEL.of(options) or ("4" if RUNTIME.of(options) == "genai" else "0")
+        blocks = Blocks(BLOCK_SIZE.of(options), ZERO_POINTS.of(options), int(level))
+        quantize_file(model, path, quantize, CALIBRATE.of(options), blocks, report)
     else:
         from .runtimes.kernel_dtypes import note_lacking_kernels
 

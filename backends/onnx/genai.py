@@ -13,7 +13,7 @@ import onnx_ir as ir
 from convert import limits
 from convert.errors import BadInput, Problem, Unsupported, UsageError
 from convert.files.counted_json import parse_json
-from convert.graph.metadata import COMPANIONS_KEY
+from convert.graph.metadata import COMPANIONS_KEY, DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.values import known_dims
 
 NAME = "genai_config.json"
@@ -33,20 +33,62 @@ _SEARCH: Mapping[str, Any] = {
 _MEND = "correct it in config.json or generation_config.json, or leave out --runtime"
 
 
-def add_genai_config(model: ir.Model, file: str) -> None:
+def add_genai_config(model: ir.Model, file: str, shared_cache: bool = False) -> None:
     """Add the configuration to the files that are written beside the model `file`.
+
+    shared_cache: whether the cache may be one buffer that every call writes new keys and values into.
 
     Raises `UsageError` for a model that does not come from a Hugging Face folder, `Unsupported` unless the model is a
     decoder whose cache has keys and values of equal sizes, and `BadInput` for configurations with other values than
     tokens and numbers in their places.
     """
+    config, chosen = _configurations(model)
+    found = _configuration(model, file, config, chosen)
+    found["search"]["past_present_share_buffer"] = shared_cache
+    content = json.dumps(found, indent=4) + "\n"
+    model.meta[COMPANIONS_KEY] = {**model.meta[COMPANIONS_KEY], NAME: content.encode()}
+
+
+def context_length(model: ir.Model) -> int:
+    """Return the most tokens that a text may have. Raises like `add_genai_config`."""
+    config, _ = _configurations(model)
+    context = next((_size(key, config[key]) for key in _LENGTHS if config.get(key) is not None), None)
+    if context is None:
+        raise Unsupported("config.json does not say how long a text may be", hint=f"add {_LENGTHS[0]} to it")
+    return context
+
+
+def note_calls(model: ir.Model) -> None:
+    """Note in `model` how genai calls a decoder: texts within the context, and several new tokens beside earlier
+    ones in one row only.
+
+    GroupQueryAttention of onnxruntime 1.32 refuses other calls. Raises like `add_genai_config`.
+    """
+    inputs = {str(v.name): v for v in model.graph.inputs}
+    if "position_ids" in inputs:
+        inputs["position_ids"].metadata_props[RANGE_KEY] = json.dumps([0, context_length(model) - 1])
+    cache = next((known_dims(v) or () for name, v in inputs.items() if name.startswith(_PAST)), ())
+    new = known_dims(inputs["input_ids"]) or () if "input_ids" in inputs else ()
+    if len(cache) == 4 and len(new) == 2:
+        sizes = [(new[0], 1), (new[1], 1), (cache[2], 0)]
+        if all(isinstance(name, str) and name.isidentifier() for name, _ in sizes):
+            known = json.loads(model.metadata_props.get(GUARDS_KEY, "[]"))
+            known.append(" or ".join(f"{name} == {size}" for name, size in sizes))
+            known.append(f"{cache[2]} + {new[1]} <= {context_length(model)}")
+            model.metadata_props[GUARDS_KEY] = json.dumps(known)
+            bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
+            bounds[str(cache[2])] = [0, *bounds.get(str(cache[2]), [0, None])[1:]]  # the first call has no cache
+            model.metadata_props[DIMS_KEY] = json.dumps(bounds)
+
+
+def _configurations(model: ir.Model) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the configuration of the text model, and that of generation."""
     companions = model.meta.get(COMPANIONS_KEY, {})
     if "config.json" not in companions:
         raise UsageError("--runtime genai needs the config.json of a Hugging Face folder", hint="give such a folder")
     config, chosen = (_read(companions.get(name)) for name in ("config.json", "generation_config.json"))
     text = config["text_config"] if isinstance(config.get("text_config"), dict) else config
-    content = json.dumps(_configuration(model, file, {**config, **text}, chosen), indent=4) + "\n"
-    model.meta[COMPANIONS_KEY] = {**companions, NAME: content.encode()}
+    return {**config, **text}, chosen
 
 
 def _read(file: Path | None) -> dict[str, Any]:
@@ -82,9 +124,7 @@ def _tokens(key: str, value: Any) -> int | list[int]:
 
 def _configuration(model: ir.Model, file: str, config: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
     layers, heads, size = _cache(model)
-    context = next((_size(key, config[key]) for key in _LENGTHS if config.get(key) is not None), None)
-    if context is None:
-        raise Unsupported("config.json does not say how long a text may be", hint=f"add {_LENGTHS[0]} to it")
+    context = context_length(model)
     logits = next(v for v in model.graph.outputs if v.name == "logits")
     given = {key: chosen.get(key, config.get(key)) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
     found = {key: _tokens(key, value) for key, value in given.items() if value is not None}

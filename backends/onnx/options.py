@@ -10,6 +10,17 @@ KEEP_IO = Option("keep_io", False, "Keep inputs and outputs in float32 (onnx, wi
 BLOCK_SIZE = Option(
     "block_size", 32, "Weights that share one scale (onnx, with --quantize int4).", choices=(16, 32, 64, 128, 256)
 )
+ACCURACY_LEVEL = Option(
+    "accuracy_level",
+    "",
+    "How onnxruntime multiplies by 4-bit weights: 0 and 1 in float32, 2 in float16, 4 with activations rounded to 8 "
+    "bits in blocks (onnx, with --quantize int4; 4 with --runtime genai, else 0).",
+    choices=("0", "1", "2", "4"),
+    metavar="N",
+)
+ZERO_POINTS = Option(
+    "zero_points", False, "Store a zero point besides the scale of each block (onnx, with --quantize int4)."
+)
 RUNTIME = Option(
     "runtime",
     "",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,20 @@ _SAMPLES = 16
 _DYNAMIC = ["MatMul", "Gemm", "Conv"]
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """How weights are stored in 4 bits: blocks of `size` with a scale, and a zero point if `zero_points`.
+
+    accuracy_level: the attribute of MatMulNBits; 4 lets onnxruntime round the activations to 8 bits in such blocks.
+    """
+
+    size: int = 32
+    zero_points: bool = False
+    accuracy_level: int = 0
+
+
 def quantize_file(
-    model: ir.Model, path: Path, how: str, samples: Mapping[str, Any], block_size: int, report: Report
+    model: ir.Model, path: Path, how: str, samples: Mapping[str, Any], blocks: Blocks, report: Report
 ) -> None:
     """Write a lowered float32 `model` to `path`, quantized.
 
@@ -58,9 +71,7 @@ def quantize_file(
         plain = folder / "float.onnx"
         write_model(model, plain, Report("quantize"))
         try:
-            proto = (
-                _four_bits(plain, block_size) if how == "int4" else _eight_bits(plain, folder, samples, model, report)
-            )
+            proto = _four_bits(plain, blocks) if how == "int4" else _eight_bits(plain, folder, samples, model, report)
         except UsageError:
             raise
         except Exception as error:  # the tools raise whatever numpy, onnx and onnxruntime raise
@@ -78,10 +89,13 @@ def _read(proto: onnx.ModelProto, folder: Path) -> ir.Model:
     return model
 
 
-def _four_bits(plain: Path, block_size: int) -> onnx.ModelProto:
+def _four_bits(plain: Path, blocks: Blocks) -> onnx.ModelProto:
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-    tool = MatMulNBitsQuantizer(onnx.load(plain), bits=4, block_size=block_size, is_symmetric=True)
+    tool = MatMulNBitsQuantizer(
+        onnx.load(plain), bits=4, block_size=blocks.size, is_symmetric=not blocks.zero_points,
+        accuracy_level=blocks.accuracy_level or None,
+    )  # fmt: skip
     tool.process()
     return tool.model.model
 

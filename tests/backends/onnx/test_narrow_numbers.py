@@ -56,7 +56,10 @@ def convolution() -> onnx.ModelProto:
 
 def written(proto: onnx.ModelProto, path: Path, opset: int = 20, **options: Any) -> tuple[Path, Report]:
     report = Report("test")
-    extra = {"opset": opset, **{n: options.pop(n) for n in ("keep_io", "block_size") if n in options}}
+    extra = {
+        "opset": opset,
+        **{n: options.pop(n) for n in ("keep_io", "block_size", "zero_points", "accuracy_level") if n in options},
+    }
     backend.write(read(proto), path, "onnx", Options(**options, extra=extra), report)
     return path, report
 
@@ -206,6 +209,8 @@ WAYS = {
     "int8 steps": (convolution, {"quantize": "int8", "calibrate": {"x": RNG.normal(size=(20, 3, 8, 8))}}),
     "int4 weights in blocks of 16": (dense, {"quantize": "int4", "block_size": 16}),
     "int4 weights in blocks of 32": (convolution, {"quantize": "int4"}),
+    "int4 weights in blocks of 128": (dense, {"quantize": "int4", "block_size": 128, "zero_points": True}),
+    "int4 weights and int8 activations in blocks of 32": (dense, {"quantize": "int4", "accuracy_level": "4"}),
 }
 
 
