@@ -29,6 +29,7 @@ from convert.patterns.layers import find_layers
 from convert.request.options import Options
 from convert.request.source import Source
 
+from .cache_calls import bind_calls
 from .functions import all_nodes, check_functions, drop_overruled_functions, inline_functions
 from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, fix_values, lift_opset
@@ -103,6 +104,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     check_dims(model)
     find_facts(model)
     lift_opset(model, report)
+    bind_calls(model)
     write_in_onnx(model, report)
     fix_channels(model, report)
     fix_inputs(model, options, report)
