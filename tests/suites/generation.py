@@ -1,10 +1,15 @@
 """Convert small Hugging Face language models with their cache, and compare their tokens with transformers' generate.
 
-    python -m tests.suites.generation [--only llama gpt2] [--optimum PYTHON]
+    python -m tests.suites.generation [--only llama gpt2] [--optimum PYTHON] [--genai PYTHON] [--javascript FOLDER]
 
 Each model generates 32 tokens, for one row and for three, two of which are padded on the left. onnxruntime runs it in
-steps of one token. With PYTHON, the interpreter of an environment with optimum-onnx, its ORTModelForCausalLM runs it as
-well. Encoders with a decoder are converted as several files. onnxruntime runs both decoders by themselves and merged;
+steps of one token. Other runtimes run it as well if they are given:
+
+- `--optimum`: the interpreter of an environment with optimum-onnx; its ORTModelForCausalLM
+- `--genai`: that of one with onnxruntime-genai, which gets the file of `--runtime genai` and pads on the right
+- `--javascript`: a folder where `npm install --ignore-scripts @huggingface/transformers` was run
+
+Encoders with a decoder are converted as several files. onnxruntime runs both decoders by themselves and merged;
 ORTModelForSeq2SeqLM or ForSpeechSeq2Seq takes the merged one.
 """
 
@@ -17,6 +22,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +102,44 @@ words, mask = (torch.tensor(part) for part in json.loads(sys.argv[2]))
 print(json.dumps(model.generate(words, attention_mask=mask, **json.loads(sys.argv[3])).tolist()))
 """
 
+_GENAI = """
+import json, sys, numpy as np, onnxruntime_genai as og
+model, how = og.Model(sys.argv[1]), json.loads(sys.argv[3])
+words, mask = json.loads(sys.argv[2])
+params = og.GeneratorParams(model)
+length = len(words[0]) + how["max_new_tokens"]
+params.set_search_options(do_sample=False, max_length=length, min_length=length, batch_size=len(words))
+generator = og.Generator(model, params)
+pad = json.load(open(sys.argv[1] + "/genai_config.json"))["model"]["pad_token_id"]
+rows = [[w for w, m in zip(*row) if m] for row in zip(words, mask)]
+generator.append_tokens(np.array([row + [pad] * (len(words[0]) - len(row)) for row in rows], np.int32))
+while not generator.is_done():
+    generator.generate_next_token()
+print(json.dumps([generator.get_sequence(n).tolist() for n in range(len(rows))]))
+"""
+
+_JAVASCRIPT = """
+import { env, AutoModelForCausalLM, Tensor } from '@huggingface/transformers';
+env.allowRemoteModels = false;
+env.localModelPath = '';
+const [folder, texts, how] = [process.argv[2], ...process.argv.slice(3).map((text) => JSON.parse(text))];
+const model = await AutoModelForCausalLM.from_pretrained(folder, { dtype: 'fp32', device: 'cpu' });
+const integers = (rows) => BigInt64Array.from(rows.flat().map(BigInt));
+const tensor = (rows) => new Tensor('int64', integers(rows), [rows.length, rows[0].length]);
+const [inputs, attention_mask] = texts.map(tensor);
+const out = await model.generate({ inputs, attention_mask, ...how });
+console.log(JSON.stringify(out.tolist().map((row) => row.map(Number))));
+"""
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The interpreters of environments with optimum and with genai, and a folder with transformers.js; "" if absent."""
+
+    optimum: str = ""
+    genai: str = ""
+    javascript: str = ""
+
 
 def prompts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return token ids and their mask: one row, and three rows, two of which are shorter."""
@@ -105,7 +149,31 @@ def prompts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.where(mask, words[1:], 0), mask
 
 
-def outcome(name: str, folder: Path, optimum: str) -> str:
+def tokens_of(command: list[str], words: np.ndarray, mask: np.ndarray, how: dict[str, Any]) -> list[list[int]] | str:
+    """Return the last tokens that another process generates, or its error."""
+    given = [json.dumps([words.tolist(), mask.tolist()]), json.dumps(how)]
+    done = subprocess.run([*command, *given], capture_output=True, text=True)
+    lines = done.stdout.strip().splitlines()
+    return last(json.loads(lines[-1])) if not done.returncode and lines else done.stderr.strip()[-200:]
+
+
+def peers_of(source: Path, folder: Path, peers: Peers) -> dict[str, list[str]]:
+    """Write `source` as each runtime takes it; return the commands that generate with it, by runtime."""
+    found = {}
+    if peers.optimum:
+        found["optimum"] = [peers.optimum, "-c", _OPTIMUM, str(folder / "out")]
+    if peers.genai:
+        convert.convert(source, "onnx", folder / "genai" / "model.onnx", runtime="genai", verify=False)
+        found["genai"] = [peers.genai, "-c", _GENAI, str(folder / "genai")]
+    if peers.javascript:
+        convert.convert(source, "onnx", folder / "web" / "onnx" / "model.onnx", verify=False)
+        program = Path(peers.javascript) / "generate.mjs"
+        program.write_text(_JAVASCRIPT)
+        found["transformers.js"] = ["node", str(program), str(folder / "web")]
+    return found
+
+
+def outcome(name: str, folder: Path, peers: Peers) -> str:
     """Return `same`, or the prompt and runtime with different tokens."""
     import transformers
 
@@ -117,6 +185,7 @@ def outcome(name: str, folder: Path, optimum: str) -> str:
     model.save_pretrained(folder / name)
     convert.convert(folder / name, "onnx", folder / "out" / "model.onnx", verify=False)
     session = ort.InferenceSession(folder / "out" / "model.onnx")
+    commands = peers_of(folder / name, folder, peers)
     wrong = []
     how = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False, "pad_token_id": 0}
     for words, mask in prompts():
@@ -126,17 +195,13 @@ def outcome(name: str, folder: Path, optimum: str) -> str:
         never = [] if end is None else end if isinstance(end, list) else [end]
         if greedy(session, words, mask, TOKENS, [e for e in never if e < WORDS]).tolist() != want:
             wrong.append(f"onnxruntime, {len(words)} rows")
-        if optimum:
-            given = [json.dumps([words.tolist(), mask.tolist()]), json.dumps(how)]
-            command = [optimum, "-c", _OPTIMUM, str(folder / "out"), *given]
-            done = subprocess.run(command, capture_output=True, text=True)
-            lines = done.stdout.strip().splitlines()
-            if done.returncode or json.loads(lines[-1]) != want:
-                wrong.append(f"optimum, {len(words)} rows: {done.stderr.strip()[-200:]}")
+        for runtime, command in commands.items():
+            if (got := tokens_of(command, words, mask, how)) != last(want):
+                wrong.append(f"{runtime}, {len(words)} rows: {got}")
     return "; ".join(wrong) or "same"
 
 
-def pair_outcome(name: str, folder: Path, optimum: str) -> str:
+def pair_outcome(name: str, folder: Path, peers: Peers) -> str:
     """Return the outcome of an encoder with a decoder, as `outcome` does."""
     import transformers
 
@@ -163,9 +228,9 @@ def pair_outcome(name: str, folder: Path, optimum: str) -> str:
             got = last(greedy_with_encoder(folder / "out", given, first, TOKENS, [end], merged).tolist())
             if got != want:
                 wrong.append(f"onnxruntime, {len(words)} rows, {merged=}: {got}, not {want}")
-        if optimum:
+        if peers.optimum:
             texts = [json.dumps({n: a.tolist() for n, a in given.items()}), json.dumps(how)]
-            command = [optimum, "-c", _OPTIMUM_PAIRS, str(folder / "out"), *texts]
+            command = [peers.optimum, "-c", _OPTIMUM_PAIRS, str(folder / "out"), *texts]
             done = subprocess.run(command, capture_output=True, text=True)
             lines = done.stdout.strip().splitlines()
             if done.returncode or last(json.loads(lines[-1])) != want:
@@ -183,13 +248,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=[*MODELS, *PAIRS], default=[*MODELS, *PAIRS])
     parser.add_argument("--optimum", default="", metavar="PYTHON")
+    parser.add_argument("--genai", default="", metavar="PYTHON")
+    parser.add_argument("--javascript", default="", metavar="FOLDER")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     declare_torchvision_operators()
-    same = 0
+    same, peers = 0, Peers(asked.optimum, asked.genai, asked.javascript)
     for name in asked.only:
         with tempfile.TemporaryDirectory(prefix="generation-") as folder:
-            told = (outcome if name in MODELS else pair_outcome)(name, Path(folder), asked.optimum)
+            told = (outcome if name in MODELS else pair_outcome)(name, Path(folder), peers)
         same += told == "same"
         print(f"{name:10s} {told}", flush=True)
     print(f"{same} of {len(asked.only)} the same")
