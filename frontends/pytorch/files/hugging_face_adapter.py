@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from convert.outcome.report import Report
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
+_BASE = ".base_layer"
+"""Name of the layer below an adapter. peft saves that of an embedding too."""
 _MERGE = "merge it with peft (merge_and_unload), save the result, and convert that"
 
 _READ = frozenset(
@@ -52,15 +54,22 @@ def merge_adapter(model: torch.nn.Module, path: Path, report: Report) -> None:
     saved = config.get("modules_to_save") or []
     for name, tensor in whole.items():
         module, _, weight = name.rpartition(".")
-        if not any(module == part or module.endswith(f".{part}") for part in saved):
+        base = module.removesuffix(_BASE)
+        if base not in factors and not _is_saved(module, saved):
             raise Unsupported(f"{path / WEIGHTS} has {name}, which is no part of LoRA", hint=_MERGE)
-        _change(model, module, weight, tensor, path)
+        _change(model, base if base in factors else module, weight, tensor, path)
     for name, pair in factors.items():
         if set(pair) != {"A", "B"}:
             raise BadInput(f"{path / WEIGHTS} has one of the two matrices of {name}", hint="get the adapter again")
         _change(model, name, "weight", _product(model, name, pair, config), path, adds=True)
     count = len(factors) + len(whole)
     report.note(f"the adapter in {path} was merged into {count} weights", code="merged-adapter")
+
+
+def _is_saved(module: str, saved: Sequence[str]) -> bool:
+    """Return whether a module, or one that holds it, is saved whole: peft compares the ends of names."""
+    names = module.split(".")
+    return any(".".join(names[:n]).endswith(part) for n in range(1, len(names) + 1) for part in saved)
 
 
 def _read_adapter(path: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:

@@ -84,12 +84,23 @@ def test_a_weight_becomes_the_sum_with_the_product(
     assert [note.code for note in report.notes] == ["merged-adapter"]
 
 
-def test_modules_saved_whole_replace_those_of_the_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved", ["head", "ead", "layers"])
+def test_modules_saved_whole_replace_those_of_the_model(saved: str, tmp_path: Path) -> None:
     model = Model()
-    given = adapter(tmp_path, {"head.weight": (3, 4), "head.bias": (3,)}, modules_to_save=["head"])
+    sizes = {"layers.1.weight": (6, 4)} if saved == "layers" else {"head.weight": (3, 4), "head.bias": (3,)}
+    given = adapter(tmp_path, sizes, modules_to_save=[saved])  # peft compares the ends of names
     merge_adapter(model, tmp_path, Report("test"))
     for name, tensor in given.items():
         assert torch.equal(model.get_parameter(name), tensor)
+
+
+def test_the_layer_below_an_embeddings_adapter_is_saved_too(tmp_path: Path) -> None:
+    model = Model()
+    sizes = {"words.lora_embedding_A": (2, 9), "words.lora_embedding_B": (4, 2), "words.base_layer.weight": (9, 4)}
+    given = adapter(tmp_path, sizes)
+    merge_adapter(model, tmp_path, Report("test"))
+    a, b, base = (given[name].numpy() for name in sizes)
+    np.testing.assert_allclose(model.words.weight.detach().numpy(), base + 3 * (b @ a).T, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
