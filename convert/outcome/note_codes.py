@@ -253,6 +253,20 @@ _ROWS = (
         "says how many weights changed.",
     ),
     NoteCode(
+        "unpacked-weights",
+        INFO,
+        "The weights of layers were stored as integers of a few bits, and are numbers now.",
+        "Example: a folder of GPTQ has words of eight integers each, with scales and zero points. Each weight is the "
+        "scale times the difference of integer and zero point, rounded once.",
+    ),
+    NoteCode(
+        "left-out",
+        ACTION,
+        "A model of a pipeline is not converted.",
+        "Example: the safety checker of Stable Diffusion, which runtimes of pipelines do not take as a file of their "
+        "own. Name its folder to convert it.",
+    ),
+    NoteCode(
         "weights-prefix",
         INFO,
         "A prefix was removed from, or added to, the names of the weights.",

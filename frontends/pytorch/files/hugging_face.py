@@ -46,6 +46,7 @@ from .hugging_face_inputs import (
     embedding_specs,
     requested_specs,
 )
+from .hugging_face_packed import is_packed, refuse_transposed, unpack_weights
 from .hugging_face_parts import with_part_forward
 from .hugging_face_sentences import load_sentence_modules
 from .hugging_face_tasks import (
@@ -78,7 +79,7 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     transformers.
     """
     transformers, kind = import_class(path, options)
-    model, loaded = _pretrained(transformers, kind, path, options)
+    model, loaded = _pretrained(transformers, kind, path, options, report)
     _refuse_other_sizes(path, loaded["mismatched_keys"])
     sentences = has_sentence_modules(path, TASK.of(options))
     # Sentence pooling follows the tokens; the transformer's own pooler is unused, and often not saved.
@@ -102,17 +103,23 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     return model.eval()
 
 
-def _pretrained(transformers: Any, kind: Any, path: Path, options: Options) -> tuple[Any, dict[str, Any]]:
+def _pretrained(
+    transformers: Any, kind: Any, path: Path, options: Options, report: Report
+) -> tuple[Any, dict[str, Any]]:
     """Return the model that transformers loads, and which weights it found, by its own keys.
+
+    Packed weights are unpacked before, so that no library for their kernels is needed.
 
     Raises `BadInput` for a folder that transformers cannot load, and `ResourceLimit`.
     """
     config = json.loads((path / "config.json").read_bytes())
+    unpacked = unpack_weights(path, config, report) if is_packed(config) else None
 
     def loaded_model() -> tuple[Any, dict[str, Any]]:
         with nullcontext() if options.trust else bounded_by_weights(path):
             return kind.from_pretrained(
-                str(path),
+                str(path) if unpacked is None else None,
+                **({} if unpacked is None else _plain_config(transformers, path, unpacked)),
                 **timm_arguments(transformers, path, config),
                 local_files_only=True,
                 output_loading_info=True,
@@ -121,9 +128,9 @@ def _pretrained(transformers: Any, kind: Any, path: Path, options: Options) -> t
             )
 
     try:
-        with warnings.catch_warnings(), _silent(transformers), _offline():
+        with warnings.catch_warnings(), _silent(transformers), offline():
             warnings.simplefilter("ignore")
-            return loaded_model() if options.trust else in_confined_thread(loaded_model)
+            model, found = loaded_model() if options.trust else in_confined_thread(loaded_model)
     except ResourceLimit:
         raise
     except Exception as error:
@@ -134,6 +141,24 @@ def _pretrained(transformers: Any, kind: Any, path: Path, options: Options) -> t
             hint = "install what it names, or save the model without quantization: model.dequantize().save_pretrained"
         text = " ".join(str(error).split())[:400]
         raise BadInput(f"transformers could not load {path}: {type(error).__name__}: {text}", hint=hint) from error
+    if unpacked is not None:
+        refuse_transposed(model, path)
+        if strange := sorted(found["unexpected_keys"]):
+            raise Unsupported(
+                f"{path} has packed weights, and tensors that {type(model).__name__} has no place for: "
+                f"{', '.join(strange[:8])}",
+                hint="load it with its own library, and save the result of model.dequantize()",
+            )
+    return model, found
+
+
+def _plain_config(transformers: Any, path: Path, weights: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Return the arguments of `from_pretrained` for weights in memory: they, and the configuration of a model that is
+    not quantized.
+    """
+    config = transformers.AutoConfig.from_pretrained(str(path), local_files_only=True)
+    del config.quantization_config
+    return {"config": config, "state_dict": dict(weights)}
 
 
 def _refuse_other_sizes(path: Path, mismatched: Iterable[tuple[str, Sequence[int], Sequence[int]]]) -> None:
@@ -201,7 +226,7 @@ def _silent(transformers: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _offline() -> Iterator[None]:
+def offline() -> Iterator[None]:
     """Force offline mode, because `local_files_only` is not passed on to a model's parts."""
     from huggingface_hub import constants
 
@@ -214,9 +239,9 @@ def _offline() -> Iterator[None]:
 
 
 def is_hugging_face(source: Source) -> bool:
-    """Return whether a source is a folder, or a transformers model in memory."""
+    """Return whether a source is a folder of transformers or diffusers, or a transformers model in memory."""
     classes = type(source.model).__mro__
-    return source.kind == "hf-folder" or any(
+    return source.kind in ("hf-folder", "diffusers-folder") or any(
         c.__name__ == "PreTrainedModel" and c.__module__.startswith("transformers.") for c in classes
     )
 
