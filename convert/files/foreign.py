@@ -26,7 +26,8 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
      "call it predictor.minidb, and name the folder that it is in"),
     (4, b"PTMF", "TorchScript in flatbuffer form (.ptl), whose code is not looked through here",
      "if you trust it, load it with torch.jit.load and save that with torch.jit.save"),
-    (0, b"GGUF", "a GGUF file of llama.cpp", "convert the folder of safetensors that it was made from"),
+    (0, b"GGUF", "a GGUF file of llama.cpp", "convert the folder of safetensors that it was made from; without it, let "
+     "transformers write one: AutoModelForCausalLM.from_pretrained(FOLDER, gguf_file=NAME).save_pretrained(NEW)"),
     (0, b"ptrt", "a TensorRT engine, compiled for one GPU", "convert the ONNX model that it was made from"),
     (0, b"\x7fELF", "a compiled program or library", "name the model's file"),
     (0, b"%PDF", "a PDF document", "name the model's file"),

@@ -15,30 +15,45 @@ from .hugging_face_timm import TIMM, is_timm, timm_task
 SENTENCE_TASK, MODULES_FILE = "sentence-similarity", "modules.json"
 """The task of sentence-transformers folders, and the file that lists their modules."""
 WITH_PAST = "text-generation-with-past"
-_CLASSES = {
-    "": "AutoModel",
-    "feature-extraction": "AutoModel",
-    SENTENCE_TASK: "AutoModel",
-    "fill-mask": "AutoModelForMaskedLM",
-    "text-generation": "AutoModelForCausalLM",
-    WITH_PAST: "AutoModelForCausalLM",
-    "text2text-generation": "AutoModelForSeq2SeqLM",
-    "text2text-generation-with-past": "AutoModelForSeq2SeqLM",
-    "text-classification": "AutoModelForSequenceClassification",
-    "token-classification": "AutoModelForTokenClassification",
-    "question-answering": "AutoModelForQuestionAnswering",
-    "multiple-choice": "AutoModelForMultipleChoice",
-    "image-classification": "AutoModelForImageClassification",
-    "image-segmentation": "AutoModelForImageSegmentation",
-    "semantic-segmentation": "AutoModelForSemanticSegmentation",
-    "object-detection": "AutoModelForObjectDetection",
-    "depth-estimation": "AutoModelForDepthEstimation",
-    "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
-    "audio-classification": "AutoModelForAudioClassification",
-    "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
-    "automatic-speech-recognition-with-past": "AutoModelForSpeechSeq2Seq",
-}
-"""The classes in transformers for the tasks of the hub."""
+_CLASSES: dict[str, tuple[str, ...]] = {
+    "": ("AutoModel",),
+    "feature-extraction": ("AutoModel",),
+    SENTENCE_TASK: ("AutoModel",),
+    "fill-mask": ("AutoModelForMaskedLM",),
+    "next-sentence-prediction": ("AutoModelForNextSentencePrediction",),
+    "text-generation": ("AutoModelForCausalLM",),
+    WITH_PAST: ("AutoModelForCausalLM",),
+    "text2text-generation": ("AutoModelForSeq2SeqLM",),
+    "text2text-generation-with-past": ("AutoModelForSeq2SeqLM",),
+    "text-classification": ("AutoModelForSequenceClassification",),
+    "token-classification": ("AutoModelForTokenClassification",),
+    "question-answering": ("AutoModelForQuestionAnswering",),
+    "multiple-choice": ("AutoModelForMultipleChoice",),
+    "image-classification": ("AutoModelForImageClassification",),
+    "image-segmentation": (
+        "AutoModelForImageSegmentation", "AutoModelForSemanticSegmentation", "AutoModelForInstanceSegmentation",
+        "AutoModelForUniversalSegmentation",
+    ),
+    "semantic-segmentation": ("AutoModelForSemanticSegmentation",),
+    "object-detection": ("AutoModelForObjectDetection",),
+    "zero-shot-object-detection": ("AutoModelForZeroShotObjectDetection",),
+    "depth-estimation": ("AutoModelForDepthEstimation",),
+    "image-to-image": ("AutoModelForImageToImage",),
+    "masked-im": ("AutoModelForMaskedImageModeling",),
+    "keypoint-detection": ("AutoModelForKeypointDetection",),
+    "video-classification": ("AutoModelForVideoClassification",),
+    "zero-shot-image-classification": ("AutoModelForZeroShotImageClassification",),
+    "visual-question-answering": ("AutoModelForVisualQuestionAnswering",),
+    "document-question-answering": ("AutoModelForDocumentQuestionAnswering",),
+    "audio-classification": ("AutoModelForAudioClassification",),
+    "audio-frame-classification": ("AutoModelForAudioFrameClassification",),
+    "audio-xvector": ("AutoModelForAudioXVector",),
+    "automatic-speech-recognition": ("AutoModelForSpeechSeq2Seq", "AutoModelForCTC"),
+    "automatic-speech-recognition-with-past": ("AutoModelForSpeechSeq2Seq",),
+}  # fmt: skip
+"""The classes in transformers for the tasks of the hub, and for those that optimum adds. The first class that knows the
+kind of the model is taken.
+"""
 
 TASK = Option(
     "task",
@@ -103,15 +118,17 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
     text = task == SENTENCE_TASK and config.get("is_encoder_decoder")  # for T5, sentence-transformers uses the encoder
-    found = transformers.AutoModelForTextEncoding if text else getattr(transformers, _CLASSES[task])
+    wanted = ("AutoModelForTextEncoding",) if text else _CLASSES[task]
+    classes = [getattr(transformers, name) for name in wanted if hasattr(transformers, name)]
     configs = transformers.models.auto.configuration_auto.CONFIG_MAPPING
     kind = str(config.get("model_type"))
-    if kind not in configs:
-        return found
-    own = found._model_mapping.get(configs[kind], None)
+    if kind not in configs and classes:
+        return classes[0]
+    known = (each._model_mapping.get(configs[kind], None) for each in classes)
+    own = next((model for model in known if model is not None), None)
     if own is None and task:
         raise UsageError(f"transformers has no {kind} model for {task}", hint="leave out --task, or give another")
-    return own if isinstance(own, type) else found
+    return own if isinstance(own, type) else classes[0]
 
 
 def cache_parameter(model: Any) -> str:
