@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,36 +51,52 @@ def convert_parts(
     found = {stem: Report("convert", companions={}) for stem in parts}
     options = {stem: {**given, **chosen, **_dump_of(stem, given)} for stem, chosen in parts.items()}
     joined = plugin.joined_parts(form, parts)
-    ending = dtype_suffix(folder, QUANTIZE.of(chosen) or DTYPE.of(chosen)) + form.suffix
+    nested = any("/" in stem for stem in parts)
+    dtype = "" if nested else dtype_suffix(folder, QUANTIZE.of(chosen) or DTYPE.of(chosen))
+    ending = f"{dtype}{form.suffix}"
     names = {stem: f"{stem}{ending}" for stem in (*parts, *joined)}
     if given["dry_run"]:
         for stem in parts:
             convert(folder / names[stem], **options[stem], report=found[stem])
-        sum_up(report, found)
+        sum_up(report, _by_label(found), shared_weights=not nested)
         return report
     read = _files_of(source)
     kept = _checked(folder, names, form, source, read, given)
     for stem in set(kept) & set(parts):
         found[stem].unverified = "the output exists already and was left as it is"
     wanted = {stem: name for stem, name in names.items() if stem not in kept}
-    with _beside(folder, list(wanted.values()), given["force"], read) as new:
+    with _beside(folder, list(wanted.values()), given["force"], read) as places:
         for stem in [stem for stem in parts if stem in wanted]:
-            with _names_of_places(new, folder):
-                place = new / names[stem]
+            place = places[names[stem]]
+            with _name_of_place(place, folder / names[stem]):
                 convert(place, **{**options[stem], "force": False, "skip_existing": False}, report=found[stem])
         for stem in [stem for stem in joined if stem in wanted]:
-            made_of = [(new if part in wanted else folder) / names[part] for part in joined[stem]]
-            _write_joined(form, made_of, new / names[stem], report)
+            made_of = [places.get(names[part], folder / names[part]) for part in joined[stem]]
+            _write_joined(form, made_of, places[names[stem]], report)
         generation = None
         if not kept and all(part.verdict is not None for part in found.values()):
-            written = {stem: new / name for stem, name in names.items() if (new / name).exists()}
+            written = {stem: places[name] for stem, name in names.items() if places[name].exists()}
             generation = _hold_generation(written, form, source, found, chosen, given, report)
-    companions = {name: file for part in found.values() for name, file in (part.companions or {}).items()}
-    copy_companions(companions, folder / next(iter(names.values())), report)
-    sum_up(report, found)
+    copy_companions(_companions(found, names, source), folder / next(iter(names.values())), report, nested and folder)
+    sum_up(report, _by_label(found), shared_weights=not nested)
     if report.verdict is not None:
         report.verdict = replace(report.verdict, generation=generation)
     return report
+
+
+def _by_label(found: Mapping[str, Report]) -> dict[str, Report]:
+    """Return the reports by the names that a user sees: `unet` for the file `unet/model`."""
+    return {stem.partition("/")[0]: part for stem, part in found.items()}
+
+
+def _companions(found: Mapping[str, Report], names: Mapping[str, str], source: Source) -> dict[str, Path | bytes]:
+    """Return the files to copy beside the parts by their place in the folder: a part in a folder has its own."""
+    own = {
+        (Path(names[stem]).parent / name).as_posix(): file
+        for stem, part in found.items()
+        for name, file in (part.companions or {}).items()
+    }
+    return {**plugin.shared_files(source), **own}
 
 
 def _write_joined(form: Format, parts: Sequence[Path], path: Path, report: Report) -> None:
@@ -158,28 +174,34 @@ def _checked(
 
 
 @contextmanager
-def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path]) -> Iterator[Path]:
-    """Context manager: yield a folder to write in; its files move to `folder` afterwards, or none after an error."""
+def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path]) -> Iterator[dict[str, Path]]:
+    """Context manager: yield a temporary place for each file. Afterwards all move to `folder`; after an error, none."""
     if not names:
-        yield folder
+        yield {}
     elif not folder.exists():
         with atomic_replacement(folder, force=False, read=read) as new:
             new.mkdir()
-            yield new
+            yield {name: new / name for name in names}
+    elif any("/" in name for name in names):  # each of these has a folder of its own, which may hold other files
+        with ExitStack() as stack:
+            replaced = {
+                name: stack.enter_context(atomic_replacement(folder / name, force=force, read=read)) for name in names
+            }
+            yield replaced
     else:
         # The hidden folder is named after one file. A later run finds the folder, and restores moved files after a
         # kill, by that file's name; so the file must be one that is replaced.
         first = max(names, key=lambda name: (folder / name).exists())
         with atomic_replacement(folder / first, force=force, read=read) as new:
-            yield new.parent
+            yield {name: new.parent / name for name in names}
 
 
 @contextmanager
-def _names_of_places(new: Path, folder: Path) -> Iterator[None]:
-    """Context manager: make errors name the requested places instead of the temporary ones."""
+def _name_of_place(temporary: Path, place: Path) -> Iterator[None]:
+    """Context manager: make errors name the requested place of a file instead of the temporary one."""
     try:
         yield
     except ConvertError as error:
-        error.message = error.message.replace(str(new), str(folder))
-        error.hint = error.hint.replace(str(new), str(folder))
+        for old, new in ((str(temporary), str(place)), (str(temporary.parent), str(place.parent))):
+            error.message, error.hint = error.message.replace(old, new), error.hint.replace(old, new)
         raise

@@ -422,10 +422,17 @@ def skeleton(operator: str, package: Frontend | Backend | None = None) -> str:
 def parts_of(source: Source, options: Options, single: bool = False) -> dict[str, dict[str, Any]]:
     """Return the options of each file that `source` is written as, by stem; empty for one file.
 
-    single: the user has named one file as the output. The frontend's `parts` decides.
+    single: the user has named one file as the output. The frontend's `parts` decides. A stem may have a folder
+    (`unet/model`): runtimes then look for each file in a folder of its own.
     """
     tell = getattr(frontend_for(source), "parts", None)
     return {} if tell is None else dict(tell(source, options, single))
+
+
+def shared_files(source: Source) -> dict[str, Path]:
+    """Return the files that runtimes need beside the parts of `source`, by relative path; empty for most sources."""
+    tell = getattr(frontend_for(source), "shared_files", None)
+    return {} if tell is None else dict(tell(source))
 
 
 def joined_parts(form: Format, stems: Iterable[str]) -> dict[str, tuple[str, ...]]:

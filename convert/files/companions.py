@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from convert import limits
 from convert.errors import ConvertError, ResourceLimit
@@ -23,8 +24,11 @@ def companion_folder(place: Path) -> Path:
     return place.parent.parent if place.parent.name == _HUB_FOLDER else place.parent
 
 
-def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Report) -> None:
-    """Copy `files` to the `companion_folder` of the artefact `place`, and add notes; no existing file is replaced.
+def copy_companions(
+    files: Mapping[str, Path | bytes], place: Path, report: Report, folder: Path | Literal[False] = False
+) -> None:
+    """Copy `files` to `folder`, or to the `companion_folder` of the artefact `place`, and add notes; no existing file
+    is replaced.
 
     Files are copied only if the artefact is named `model`, or like a part of one (`NAMES`): runtimes find such an
     artefact by its folder. Beside any other artefact, the files could belong to a second model; a note then names them,
@@ -44,7 +48,7 @@ def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Repo
     copied, kept, left = [], [], []
     free = limits.COMPANION_BYTES
     for name, file in files.items():
-        target = companion_folder(place) / name
+        target = (folder or companion_folder(place)) / name
         content = _content(file, free)
         if content is None:
             left.append(name)
@@ -65,7 +69,7 @@ def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Repo
             continue
         copied.append(name)
     if copied:
-        where = "the model" if companion_folder(place) == place.parent else f"the folder {_HUB_FOLDER}"
+        where = "the model" if folder or companion_folder(place) == place.parent else f"the folder {_HUB_FOLDER}"
         report.note(f"copied beside {where}: {', '.join(copied)}", code="companions-copied")
     if kept:
         report.note(

@@ -13,9 +13,18 @@ from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, protobuf_wire
 from convert.files.counted_json import parse_json
 
-_WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
+_WEIGHTS = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "pytorch_model*.bin",
+    "pytorch_model*.bin.index.json",
+    "diffusion_pytorch_model*.bin",
+    "diffusion_pytorch_model*.bin.index.json",
+)
 _CONFIGS = ("config.json", "config.*.json", "generation_config.json", "adapter_config.json")
 """Files that transformers reads in addition to weights."""
+PIPELINE_INDEX = "model_index.json"
+"""The file that lists the models of a diffusers pipeline."""
 _CHECKPOINT = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.(safetensors|bin)$")
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
@@ -47,8 +56,10 @@ def folder_kind(path: Path) -> str:
     if "predictor.minidb" in names:
         check_files(path, path, databases)
         return "caffe2"
+    if PIPELINE_INDEX in names:
+        return _pipeline(path)
     if "config.json" in names:
-        return _hugging_face(path, names)
+        return _hugging_face(path, names, _root(path))
     if {"model.py", "model.safetensors"} <= names:
         check_files(path, path, ["model.py", "model.safetensors"])
         return "torch-code"
@@ -123,7 +134,41 @@ def _file_names(path: Path) -> set[str]:
     return names
 
 
-def _hugging_face(path: Path, names: set[str]) -> str:
+def _root(path: Path) -> Path:
+    """Return the folder that links in a model's folder may lead to.
+
+    The hub's cache contains links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
+    """
+    return path.parent.parent if path.absolute().parent.name == "snapshots" else path
+
+
+def _pipeline(path: Path) -> str:
+    """Return the kind of a folder with models in folders of their own, after a check of each. Raises as
+    `folder_kind`.
+    """
+    root = _root(path)
+    check_files(path, root, [PIPELINE_INDEX])
+    if (path / PIPELINE_INDEX).stat().st_size > limits.FOLDER_CONFIG_BYTES:
+        raise BadInput(f"{path / PIPELINE_INDEX} is too large for a list of models", hint="get the file again")
+    models = 0
+    for name in sorted(_file_names(path)):
+        _check_links(path, root, [name])
+        if (path / name).is_dir() and os.path.lexists(path / name / "config.json"):
+            _hugging_face(path / name, _file_names(path / name), root)
+            models += 1
+    if not models:
+        raise BadInput(
+            f"{path} has a {PIPELINE_INDEX}, but no folder of a model; it holds {listed_names(path)}",
+            hint="get the whole pipeline again",
+        )
+    return "diffusers-folder"
+
+
+def _hugging_face(path: Path, names: set[str], root: Path) -> str:
+    """Return the kind of a folder with a config.json. Raises as `folder_kind`.
+
+    root: the folder that links may lead to.
+    """
     if {"metadata.json", "model.weights.h5"} <= names:
         raise BadInput(f"{path} is an unpacked Keras archive", hint="zip its files to a .keras file, or save it again")
     weights = sorted(name for name in names if _matches_any(name, _WEIGHTS))
@@ -137,8 +182,6 @@ def _hugging_face(path: Path, names: set[str]) -> str:
         if converted:
             hint = f"give one of the models in it: {path / converted[0]} (its source with --part, where it is a part)"
         raise BadInput(f"{path} has a config.json, but no PyTorch weights; {found}", hint=hint)
-    # The hub's cache contains links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
-    root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
     check_files(path, root, ["config.json", *weights])
     configs = sorted(name for name in names if _matches_any(name, _CONFIGS))
     _check_links(path, root, configs)
@@ -161,7 +204,8 @@ def _hugging_face(path: Path, names: set[str]) -> str:
         parsed = None
     if not isinstance(parsed, dict):
         raise BadInput(f"{config} is not a JSON object", hint="get the file again")
-    return "hf-folder"
+    of_diffusers = "_class_name" in parsed and "model_type" not in parsed
+    return "diffusers-folder" if of_diffusers else "hf-folder"
 
 
 def _shards_at_hand(path: Path, index: str) -> list[str]:
@@ -263,8 +307,6 @@ _MARKS = ("saved_model.pb", "config.json", "init_net.pb")
 
 def _no_model_error(path: Path, names: set[str]) -> BadInput:
     """Return the error for a folder of no known kind."""
-    if "model_index.json" in names:
-        return BadInput(f"{path} is a pipeline of several models", hint="name the folder of one of them: unet, vae …")
     if "adapter_config.json" in names:
         return BadInput(
             f"{path} holds an adapter, which belongs to a model that is not in the folder",

@@ -27,6 +27,7 @@ KINDS: dict[str, str] = {
     "safetensors": "weights without a model (.safetensors)",
     "torch-code": "folder of PyTorch code: model.py, model.safetensors",
     "hf-folder": "folder of a Hugging Face model: config.json and PyTorch weights",
+    "diffusers-folder": "folder of diffusers: a pipeline (model_index.json), or one of its models",
     "savedmodel": "TensorFlow SavedModel (folder)",
     "frozen-graph": "TensorFlow GraphDef, frozen (.pb)",
     "keras": "Keras 3 model (.keras)",

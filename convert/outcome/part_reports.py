@@ -10,13 +10,17 @@ from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 
-def sum_up(report: Report, found: Mapping[str, Report]) -> None:
-    """Return one report: the facts that all parts share, and the facts of each part under its name."""
+def sum_up(report: Report, found: Mapping[str, Report], *, shared_weights: bool = True) -> None:
+    """Return one report: the facts that all parts share, and the facts of each part under its name.
+
+    shared_weights: the parts have the same weights, as an encoder with two decoders has.
+    """
     for stem, part in found.items():
         report.inputs += [replace(t, name=f"{stem}: {t.name}") for t in part.inputs]
         report.outputs += [replace(t, name=f"{stem}: {t.name}") for t in part.outputs]
         report.output_bytes += part.output_bytes
-        report.parameters = max(report.parameters, part.parameters)
+        whole = max if shared_weights else sum
+        report.parameters = whole((report.parameters, part.parameters))
         report.weight_bytes += part.weight_bytes
         report.unverified = report.unverified or part.unverified
         for name, count in part.operators.items():

@@ -22,7 +22,7 @@ from convert.request.source import Source
 
 @dataclass(frozen=True)
 class Parts:
-    """A folder with the files of an encoder-decoder model, by their stems."""
+    """A folder with the files of an encoder-decoder model, or of a pipeline, by their stems."""
 
     folder: Path
     form: Format
@@ -47,10 +47,12 @@ def parts_in(path: Any) -> Parts | None:
     if not isinstance(path, (str, Path)) or not Path(path).is_dir():
         return None
     folder = Path(path)
+    inner = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())  # the parts of a pipeline
     found = []
     for form in plugin.formats().values():
         for suffix in DTYPES:
-            places = {stem: folder / f"{stem}{suffix}{form.suffix}" for stem in (*STEMS, MERGED)}
+            stems = (*STEMS, MERGED, *(f"{name}/model" for name in inner))
+            places = {stem: folder / f"{stem}{suffix}{form.suffix}" for stem in stems}
             files = {stem: place for stem, place in places.items() if place.is_dir() == form.folder and place.exists()}
             if files:
                 found.append(Parts(folder, form, files))
@@ -110,7 +112,8 @@ def verify_parts(
     compared = {file.name for stem, file in target.files.items() if stem in options or generates}
     if left_out := sorted(_models(target) - compared):
         report.note(f"not compared: {', '.join(left_out)}", code="not-compared")
-    sum_up(report, found)
+    nested = any("/" in stem for stem in found)
+    sum_up(report, {stem.partition("/")[0]: part for stem, part in found.items()}, shared_weights=not nested)
     verdict = report.verdict
     if verdict is not None and verdict.status != FAIL and generates:
         with report.stage("verify"):
@@ -132,7 +135,7 @@ def _options_of_parts(source: Source | Parts, target: Source | Parts, chosen: Op
         hint = f"the source comes first: convert verify {target.label} {source.label}" if turned else "name one of them"
         raise UsageError(f"{source.label} is several files, and {target.label} is one model", hint=hint)
     if isinstance(source, Parts):
-        options: dict[str, dict[str, Any]] = {stem: {} for stem in STEMS if stem in {**source.files, **target.files}}
+        options: dict[str, dict[str, Any]] = {stem: {} for stem in {**source.files, **target.files} if stem != MERGED}
         sides = [source, target]
     else:
         options, sides = plugin.parts_of(source, chosen), [target]

@@ -12,7 +12,7 @@ from convert.errors import UsageError
 
 _TEXT_PATHS = frozenset((
     "torch-module", "torch-state-dict", "safetensors", "torchscript", "torch-export", "torch-code", "hf-folder",
-    "tflite",
+    "diffusers-folder", "tflite",
 ))  # fmt: skip
 """Kinds that libraries open by the path that they are given, which has to be UTF-8."""
 _WHOLE_PATHS = frozenset(("savedmodel", "tf-meta", "caffe2"))

@@ -15,6 +15,8 @@ from .differences import DIFFERENCES
 from .files.hugging_face_tasks import ADAPTER, PART, TASK, has_sentence_modules, parts_of_task
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import onnx_ir as ir
 
     from convert.outcome.report import Report, Tensor
@@ -29,6 +31,7 @@ KINDS = {
     "torch-state-dict": "weights saved with torch.save, with --model for the code",
     "safetensors": "weights without pickle, with --model for the code",
     "hf-folder": "a folder of a Hugging Face model: config.json and weights, through transformers",
+    "diffusers-folder": "a folder of diffusers: a pipeline, part by part, or one model, through diffusers",
     "torchscript": "a TorchScript archive, traced or scripted",
     "torch-export": "a program saved with torch.export.save (.pt2)",
     "torch-code": "a folder of code and its weights, as `--to torch-code` writes it; it is executed: with --trust",
@@ -61,11 +64,14 @@ def parts(source: Source, options: Options, single: bool = False) -> dict[str, d
     """Return the files that a source is written as, by stem, with the options that select each; empty for a single
     file.
 
-    An encoder with a decoder gives two or three files if the requested task generates. It gives three if the model's
-    class generates and neither a task, inputs nor a `single` file are requested.
+    A pipeline of diffusers gives a file for each model in it, and two for an autoencoder. An encoder with a decoder
+    gives two or three files if the requested task generates. It gives three if the model's class generates and neither
+    a task, inputs nor a `single` file are requested.
     """
     import json
 
+    if source.kind == "diffusers-folder":
+        return {} if PART.of(options) else _diffusers_parts(source)
     file = source.file / "config.json" if source.path is not None else None
     one = single or options.inputs or options.examples
     if source.kind != "hf-folder" or PART.of(options) or (one and not TASK.of(options)):
@@ -79,6 +85,21 @@ def parts(source: Source, options: Options, single: bool = False) -> dict[str, d
         return {}  # reading reports what is wrong with it
     found = parts_of_task(config, TASK.of(options)) if isinstance(config, dict) else {}
     return {stem: {"part": part} for stem, part in found.items()}
+
+
+def _diffusers_parts(source: Source) -> dict[str, dict[str, str]]:
+    from .files.diffusers_index import parts_of_folder
+
+    return {f"{part}/model": {"part": part} for part in parts_of_folder(source.file)}
+
+
+def shared_files(source: Source) -> dict[str, Path]:
+    """Return the files that belong to all parts of a source, by relative path: those of a pipeline's scheduler."""
+    if source.kind != "diffusers-folder":
+        return {}
+    from .files.diffusers_index import shared_files as found
+
+    return found(source.file)
 
 
 def claims(model: Any) -> str | None:
@@ -132,6 +153,10 @@ def prepare(source: Source, options: Options) -> None:
             from .files.hugging_face import import_class
 
             import_class(source.file, options)
+        elif source.kind == "diffusers-folder":
+            from .files.diffusers_folder import import_component
+
+            import_component(source.file, options)
 
 
 def load(source: Source, options: Options) -> Any:

@@ -39,6 +39,7 @@ from .export.patches.patch import Stage
 from .export.patches.pytorch.counts import fixed_counts
 from .export.patches.pytorch.hits import loops_over_hits, places_of_hits
 from .export.patches.pytorch.lengths import symbolic_numbers
+from .files.diffusers_folder import component_folder
 from .files.hugging_face import (
     is_hugging_face,
     leaves_out_modules,
@@ -91,7 +92,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         rename_cache_inputs(model)
         note_ranges(model)
         if source.path is not None:
-            note_companions(model, source.path)
+            note_companions(model, component_folder(source.path, options))
     return model
 
 

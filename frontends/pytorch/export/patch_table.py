@@ -21,7 +21,7 @@ from ..torch_internals import math_attention
 from .capture.guards import record_size_messages
 from .decisions.branches import record_branches
 from .decisions.on_data import deciding
-from .patches.libraries import detectors, state_space
+from .patches.libraries import detectors, diffusion, state_space
 from .patches.libraries.attention import attention_of_any_length
 from .patches.libraries.sound_codecs import pads_as_numbers
 from .patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place
@@ -45,6 +45,7 @@ from .patches.speed.weights_as_described import without_watchers
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _TRANSFORMERS = "5.24"
 _TORCHVISION = "0.28, 0.29"
+_DIFFUSERS = "0.42"
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -102,12 +103,32 @@ TABLE = (
         library="transformers",
         releases=_TRANSFORMERS,
     ),
+    Patch(
+        Stage.WATCH,
+        (),
+        Within(diffusion.sizes_handed_on, ("module",)),
+        why="a UNet decides on the sizes of a sample whether its upsamplers get the sizes of the skip connections: its "
+        "attribute num_upsamplers is replaced, so that they always do",
+        need=Need.MODELS,
+        library="diffusers",
+        releases=_DIFFUSERS,
+    ),
     # -- functions that torch.export cannot capture ------------------------------------------------------------------
     Patch(
         Stage.CAPTURE,
         (),
         Within(CaptureReplacements),
         why="functions that look at data are written with others; a public mode of torch.overrides sees them",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("diffusers.models.upsampling.Upsample2D.forward",),
+        Put(diffusion.upsample),
+        why="it decides on the number of elements whether it copies them to another memory layout",
+        need=Need.MODELS,
+        library="diffusers",
+        releases=_DIFFUSERS,
+        where_imported=True,
     ),
     *(
         Patch(

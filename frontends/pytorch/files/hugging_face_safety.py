@@ -20,6 +20,8 @@ _NETWORKS = ("architecture", "backbone")
 """Prefixes of network names that timm and transformers interpret as locations: `hf-hub:user/name`,
 `local-dir:/folder`.
 """
+_PICKLES = ("pytorch_model*.bin", "diffusion_pytorch_model*.bin")
+_WHOLE = ("model.safetensors", "diffusion_pytorch_model.safetensors")
 _ARGUMENTS = ("model_args", "backbone_kwargs")
 _ELSEWHERE = ("cache_dir", "checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay")
 """Arguments of `timm.create_model` that say where weights come from."""
@@ -52,10 +54,10 @@ def check_folder(path: Path) -> None:
 
 def pickled_weights(path: Path) -> list[Path]:
     """Return the files of a folder that transformers may load as pickles."""
-    indices = [*path.glob("*.safetensors.index.json"), *path.glob("pytorch_model*.bin.index.json")]
+    indices = [f for pattern in ("*.safetensors", *_PICKLES) for f in path.glob(f"{pattern}.index.json")]
     names = {name for index in indices for name in shards(index)}
-    if not (path / "model.safetensors").exists():  # this file takes precedence over all others
-        names |= {file.name for file in path.glob("pytorch_model*.bin")}
+    if not any((path / name).exists() for name in _WHOLE):  # this file takes precedence over all others
+        names |= {file.name for pattern in _PICKLES for file in path.glob(pattern)}
     return [path / name for name in sorted(names) if not name.endswith(".safetensors") and (path / name).is_file()]
 
 

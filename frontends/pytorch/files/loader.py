@@ -34,6 +34,9 @@ from ..torch_internals import gelu, own_buffers, own_parameters, own_parts, with
 from .checkpoint import hyper_parameters, stand_ins, state_dicts
 from .code_folder import load_code
 from .custom_operators import declare_operators
+from .diffusers_folder import KIND as DIFFUSERS
+from .diffusers_folder import component_folder, is_of_transformers, load_component, note_left_out
+from .diffusers_parts import with_diffusers_forward
 from .factory import build_with_factory
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .hugging_face_adapter import merge_adapter
@@ -66,6 +69,7 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
         "safetensors": lambda: build_with_factory(source, *_load_checkpoint(source, options), options, report),
         "torchscript": lambda: _load_torchscript(source.file, options.trust),
         "hf-folder": lambda: _load_folder(source.file, options, report),
+        DIFFUSERS: lambda: _load_component(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
         "torch-code": lambda: load_code(source, options.trust),
     }
@@ -83,6 +87,8 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
         note_training(loaded, report)
     if is_hugging_face(source):
         note_fixed(fixed_by_name([], options.fixed, variadic=True), report)
+        if source.kind == DIFFUSERS:
+            return with_diffusers_forward(loaded, source.file, component_folder(source.file, options), options)
         return with_plain_forward(loaded, options)
     # An object in memory keeps its mode; the code that runs it restores the mode.
     if source.path is not None and isinstance(loaded, torch.nn.Module) and not keep_mode:
@@ -129,6 +135,18 @@ def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Modul
     if adapter := ADAPTER.of(options):
         merge_adapter(model, Path(adapter), report)
     return model
+
+
+def _load_component(path: Path, options: Options, report: Report) -> torch.nn.Module:
+    """Return the requested model of a diffusers folder."""
+    folder = component_folder(path, options)
+    note_left_out(path, report)
+    if not options.trust:
+        check_folder(folder)
+        check_counts(folder)
+    for file in pickled_weights(folder):
+        check_archive(file, options, report)
+    return (load_folder if is_of_transformers(folder) else load_component)(folder, options, report)
 
 
 # -- pickles ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from convert.runtimes.trace import Trace
 
 KINDS: Sequence[str] = (
-    "torch-module", "torch-state-dict", "safetensors", "hf-folder", "torchscript", "torch-export",
+    "torch-module", "torch-state-dict", "safetensors", "hf-folder", "diffusers-folder", "torchscript", "torch-export",
     "torch-code", "torch-module-object", "torchscript-object", "torch-export-object",
 )  # fmt: skip
 

@@ -168,5 +168,7 @@ def _targets(dotted: str) -> list[Target]:
 
 
 def _is_imported(dotted: str) -> bool:
-    """Return whether the module of a function is loaded."""
-    return dotted.rpartition(".")[0] in sys.modules
+    """Return whether the module of a function, or of a class's method, is loaded."""
+    holder = dotted.rpartition(".")[0]
+    place, _, name = holder.rpartition(".")
+    return (place if name[:1].isupper() else holder) in sys.modules
