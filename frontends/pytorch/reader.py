@@ -39,6 +39,7 @@ from .export.patches.patch import Stage
 from .export.patches.pytorch.counts import fixed_counts
 from .export.patches.pytorch.hits import loops_over_hits, places_of_hits
 from .export.patches.pytorch.lengths import symbolic_numbers
+from .files.diffusers_folder import KIND as DIFFUSERS
 from .files.diffusers_folder import component_folder
 from .files.hugging_face import (
     is_hugging_face,
@@ -92,7 +93,8 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         rename_cache_inputs(model)
         note_ranges(model)
         if source.path is not None:
-            note_companions(model, component_folder(source.path, options))
+            of_diffusers = source.kind == DIFFUSERS
+            note_companions(model, component_folder(source.path, options) if of_diffusers else source.path)
     return model
 
 

@@ -225,10 +225,10 @@ def _decode(model: Any, values: Tensors) -> Tensors:
 
 def _denoise(row: _Class) -> Callable[[Any, Tensors], Tensors]:
     def compute(self: Any, values: Tensors) -> Tensors:
-        values = dict(values)
+        given: dict[str, Any] = dict(values)
         for place, names in (row.inside or {}).items():
-            if found := {n: values.pop(n) for n in names if n in values}:
-                values[place] = found
-        return {row.output: type(self).forward(self, **values, return_dict=False)[0]}
+            if found := {n: given.pop(n) for n in names if n in given}:
+                given[place] = found
+        return {row.output: type(self).forward(self, **given, return_dict=False)[0]}
 
     return compute
