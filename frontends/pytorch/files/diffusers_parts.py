@@ -70,6 +70,17 @@ def _unet(config: Mapping[str, Any]) -> Specs:
     return [image, _floats("timestep"), *_class_labels(config)]
 
 
+def _unconditioned_unet(config: Mapping[str, Any]) -> Specs:
+    """Return the inputs of UNet2DModel, of the size that it was trained for.
+
+    Unlike UNet2DConditionModel it takes multiples of its factors alone, and generates pictures of one size.
+    """
+    _, *others = _unet(config)
+    size = config.get("sample_size") or (_HEIGHT, _WIDTH)
+    height, width = (size, size) if isinstance(size, int) else size
+    return [_floats("sample", BATCH, config["in_channels"], height, width), *others]
+
+
 def _conditioned_unet(config: Mapping[str, Any]) -> Specs:
     """Return the inputs of UNet2DConditionModel, in the order of optimum's exporter."""
     _refuse(config, encoder_hid_dim_type=(None, "text_proj"), addition_embed_type=(None, "text", "text_time"))
@@ -125,7 +136,7 @@ def _latents(config: Mapping[str, Any]) -> Specs:
 
 CLASSES: Mapping[str, _Class] = {
     "UNet2DConditionModel": _Class(_conditioned_unet, "out_sample", {"added_cond_kwargs": ("text_embeds", "time_ids")}),
-    "UNet2DModel": _Class(_unet, "out_sample"),
+    "UNet2DModel": _Class(_unconditioned_unet, "out_sample"),
     "SD3Transformer2DModel": _Class(_joint_transformer, "out_hidden_states"),
     "FluxTransformer2DModel": _Class(_flux, "out_hidden_states"),
     "AutoencoderKL": _Class(_pixels, "sample", decode=_latents),

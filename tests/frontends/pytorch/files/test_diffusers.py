@@ -52,7 +52,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     ),
     "upscaler": lambda: unet(num_class_embeds=5),
     "UNet2DModel": lambda: diffusers.UNet2DModel(
-        **BLOCKS, in_channels=3, out_channels=3, down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        **BLOCKS, in_channels=3, out_channels=3, sample_size=16, down_block_types=("DownBlock2D", "AttnDownBlock2D"),
         up_block_types=("AttnUpBlock2D", "UpBlock2D"), attention_head_dim=4,
     ),
     "SD3Transformer2DModel": lambda: diffusers.SD3Transformer2DModel(
