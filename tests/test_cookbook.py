@@ -55,7 +55,7 @@ def pattern(shown: list[str]) -> str:
 
 def with_torchvision(folder: Path) -> dict[str, str]:
     """Return variables for recipes with transformers. It imports torchvision, whose operators may be missing."""
-    if not (folder / "make_bert.py").exists():
+    if not any("from transformers import" in file.read_text() for file in folder.glob("make_*.py")):
         return {}
     declared = "from tests.support import timm_helper\n\ntimm_helper.declare_torchvision_operators()\n"
     (folder / "site").mkdir(exist_ok=True)
