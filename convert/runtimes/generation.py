@@ -17,8 +17,8 @@ Step = Callable[[dict[str, np.ndarray]], Arrays]
 
 PAST, PRESENT = "past_key_values.", "present."
 """The prefixes of the inputs and outputs of a cache of keys and values."""
-STATES = "past_conv."
-"""The prefix of inputs for the states of convolutions; outputs have `present` in place of `past`."""
+STATES = ("past_conv.", "past_ssm.", "past_recurrent.")
+"""The prefixes of inputs for the states of convolutions and recurrences; outputs have `present` in place of `past`."""
 
 
 CACHE_BRANCH = "use_cache_branch"

@@ -80,7 +80,7 @@ def generation_of(graph: ir.Model) -> Generation | None:
     outputs = {str(v.name) for v in graph.graph.outputs}
     cache = []
     for name, value in inputs.items():
-        if name.startswith((PAST, STATES)):
+        if name.startswith((PAST, *STATES)):
             dims = list(known_dims(value) or ())
             after = PRESENT + name.removeprefix(PAST)
             if name.startswith(STATES):

@@ -197,14 +197,22 @@ TABLE = (
             ("_PositiveSemidefinite", matrix_checks.is_positive_semidefinite),
         )
     ),
-    Patch(
-        Stage.CAPTURE,
-        ("transformers.models.*.mamba_selective_scan",),
-        Wrap(state_space.scan_of_any_length),
-        why="a Python loop over tokens is written out for one length",
-        need=Need.MODELS,
-        library="transformers",
-        releases=_TRANSFORMERS,
+    *(
+        Patch(
+            Stage.CAPTURE,
+            (f"transformers.models.*.{name}",),
+            Wrap(state_space.scan_of_any_length(recurrence, place)),
+            why="a Python loop over tokens or over chunks of tokens is written out for one length",
+            need=Need.MODELS,
+            library="transformers",
+            releases=_TRANSFORMERS,
+        )
+        for name, recurrence, place in (
+            ("mamba_selective_scan", state_space.selective_scan, 2),
+            ("mamba2_chunk_scan", state_space.chunk_scan, 1),
+            ("torch_chunk_gated_delta_rule", state_space.gated_delta_rule, 1),
+            ("chunk_kimi_delta_attention", state_space.gated_delta_rule, 1),
+        )
     ),
     Patch(
         Stage.CAPTURE,

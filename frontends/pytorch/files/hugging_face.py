@@ -274,10 +274,10 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         past = {n: values.pop(n) for n in names if is_cache_parameter(n)}
         if cached:
             new = values.get("input_ids", values.get("inputs_embeds"))
-            if values.get("attention_mask") is not None and new is not None:
-                key = next(t for n, t in past.items() if n.endswith("_key"))
+            key = next((t for n, t in past.items() if n.endswith("_key")), None)
+            if values.get("attention_mask") is not None and new is not None and key is not None:
                 values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], key, new)
-            values[cache] = filled_cache(past)
+            values[cache] = filled_cache(self, past)
         if "use_cache" in known:
             values["use_cache"] = cached
         values |= {str(name): value for name, value in options.fixed.items()}
@@ -285,7 +285,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
             found = type(self).forward(self, **values, return_dict=True)
         if (sentence := getattr(self, _SENTENCE, None)) is not None:
             return sentence(found[0], values.get("attention_mask"))
-        now = cache_outputs(found[cache]) if cached else []
+        now = cache_outputs(self, found[cache]) if cached else []
         others = {name: value for name, value in found.items() if not is_cache(value)} if cached else found
         return {_output_name(name): value for name, value in _flatten_outputs(others)} | dict(now)
 

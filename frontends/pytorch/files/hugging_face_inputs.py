@@ -15,7 +15,7 @@ import torch
 from convert.errors import Unsupported
 from convert.request.options import DimSpec, InputSpec, Options
 
-from ..torch_internals import FakeTensorMode
+from ..torch_internals import NEEDS_CONTENT, FakeTensorMode
 from .hugging_face_cache import PAST, cache_specs, is_cache_parameter
 from .hugging_face_tasks import TASK, generates_with_cache
 from .hugging_face_timm import timm_image_size
@@ -24,8 +24,10 @@ from .hugging_face_timm import timm_image_size
 # batch, and every other name in the shape of `past_key_values.*` is 0.
 BATCH = DimSpec(name="batch_size")
 TEXT_BATCH, IMAGE_BATCH = DimSpec(name="text_batch_size"), DimSpec(name="image_batch_size")
+SOUND_BATCH = DimSpec(name="audio_batch_size")
 SEQUENCE = DimSpec(name="sequence_length")
 PAST_SEQUENCE = DimSpec(name="past_sequence_length")
+TOTAL_SEQUENCE = DimSpec(name="total_sequence_length")
 ENCODER_SEQUENCE = DimSpec(name="encoder_sequence_length")
 DECODER_SEQUENCE = DimSpec(name="decoder_sequence_length")
 PAST_DECODER_SEQUENCE = DimSpec(name="past_decoder_sequence_length")
@@ -39,7 +41,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     """
     usual = {str(s.name): s for s in _default_specs(model)}
     if not options.inputs and not options.examples and generates_with_cache(model, TASK.of(options)):
-        return [*_generation_specs(model), *_past_specs(model)]
+        return _decoder_specs(model)
     if any(s.name == PAST for s in options.inputs):
         usual = {n: s for n, s in usual.items() if n == model.main_input_name} | {
             str(s.name): s for s in _past_specs(model)
@@ -79,13 +81,13 @@ def embedding_specs(model: Any) -> list[InputSpec]:
     width = model.get_input_embeddings().weight.shape[1]
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     embeds = InputSpec("inputs_embeds", dtype, (BATCH, SEQUENCE, DimSpec(width)))
-    others = [s for s in _generation_specs(model) if s.name != "input_ids"]
+    others = [s for s in _decoder_specs(model) if s.name != "input_ids"]
     rope = getattr(_text_config(model.config), "rope_parameters", None) or {}
     if "mrope_section" in rope:  # positions of Qwen2-VL have time, height and width
         others = [
             s if s.name != "position_ids" else InputSpec(s.name, s.dtype, (DimSpec(3), BATCH, SEQUENCE)) for s in others
         ]
-    return [embeds, *others, *_past_specs(model)]
+    return [embeds, *others]
 
 
 def _with_users_dims(usual: dict[str, InputSpec], given: dict[str, InputSpec]) -> dict[str, InputSpec]:
@@ -113,34 +115,106 @@ def _fill_spec(spec: InputSpec, usual: InputSpec) -> InputSpec:
 
 def _default_specs(model: Any) -> list[InputSpec]:
     config = model.config
-    text = _text_config(config)
     known = inspect.signature(model.forward).parameters
-    tokens = (BATCH, _length_spec(text))
     main = _main_input(model)
-    if main == "input_ids":
-        names = ["input_ids", "attention_mask"]
-        if getattr(text, "type_vocab_size", 0) > 1:
-            names.append("token_type_ids")
-        specs = [InputSpec(n, "int64", tokens) for n in names if n in known]
-        if "pixel_values" in known and hasattr(config, "vision_config"):  # an image encoder and a text encoder
-            specs = _of_two_towers(model, [*specs, _image_spec(config.vision_config)])
+    describes = main == "pixel_values" and "input_ids" in known and hasattr(config, "text_config")  # as BLIP does
+    if main == "input_ids" or describes:
+        specs = _text_specs(model)
     elif main == "pixel_values":
         specs = [_image_spec(config)]
-    elif main == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
-        specs = [InputSpec(main, "float32", (BATCH, DimSpec(config.max_length), DimSpec(config.num_mel_bins)))]
-    elif main == "input_features" and hasattr(config, "num_mel_bins"):
-        length = 2 * getattr(config, "max_source_positions", 1500)
-        specs = [InputSpec(main, "float32", (BATCH, DimSpec(config.num_mel_bins), DimSpec(length)))]
-    elif main == "input_values":
-        specs = [InputSpec(main, "float32", (BATCH, DimSpec(name=SEQUENCE.name, low=400)))]
-    elif main == "past_values" and hasattr(config, "num_input_channels"):  # a time series of several channels
-        sizes = config.context_length, config.num_input_channels
-        specs = [InputSpec(main, "float32", (BATCH, *map(DimSpec, sizes)))]
+    elif main in ("input_values", "input_features"):
+        specs = _sound_specs(model, main)
+    elif main == "past_values":
+        specs = _series_specs(model)
     else:
         specs = [InputSpec(main)]
-    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in known:
-        specs.append(InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
+    if getattr(config, "is_encoder_decoder", False) and main != "past_values":
+        if "decoder_input_ids" in known:
+            specs.append(InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
+        elif "decoder_input_values" in known:  # a spectrogram, as in SpeechT5
+            shape = (BATCH, DECODER_SEQUENCE, DimSpec(config.num_mel_bins))
+            specs.append(InputSpec("decoder_input_values", "float32", shape))
     return specs
+
+
+def _text_specs(model: Any) -> list[InputSpec]:
+    """Return tokens with their mask and types, and the images or sounds of a model that has an encoder for them."""
+    config = model.config
+    text = _text_config(config)
+    known = inspect.signature(model.forward).parameters
+    names = ["input_ids", "attention_mask"]
+    if getattr(text, "type_vocab_size", 0) > 1:
+        names.append("token_type_ids")
+    specs = [InputSpec(n, "int64", (BATCH, _length_spec(text))) for n in names if n in known]
+    if "pixel_values" in known and hasattr(config, "vision_config"):
+        return _of_two_towers(model, [*specs, _image_spec(config.vision_config)])
+    if "input_features" in known and hasattr(config, "audio_config"):
+        return _of_two_towers(model, [*specs, *_sound_specs(model, "input_features", specs)])
+    return specs
+
+
+_MELS = ("num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel")
+"""Names of the number of features of a frame of sound, in configurations."""
+
+
+def _sound_specs(model: Any, name: str, others: Sequence[InputSpec] = ()) -> list[InputSpec]:
+    """Return the input for sounds, with the first of the usual layouts on which forward runs beside `others`."""
+    config = model.config
+    mels, frames = _first_in_parts(config, _MELS, 0), DimSpec(name="frames", low=16)
+    layouts: list[tuple[DimSpec, ...]]
+    if name == "input_values" and mels and hasattr(config, "max_length"):
+        layouts = [(DimSpec(config.max_length), DimSpec(mels))]
+    elif name == "input_values":
+        samples = DimSpec(name=SEQUENCE.name, low=400)
+        layouts = [(samples,), (DimSpec(getattr(config, "audio_channels", 1)), samples)]
+    elif width := _first_in_parts(config, ("spec_size",), 0):  # frames are folded to a square image
+        layouts = [(DimSpec(1), DimSpec(width * (width // mels)), DimSpec(mels))]
+    else:
+        length = 2 * _first_in_parts(config, ("max_source_positions",), 1500)
+        layouts = [(DimSpec(mels), DimSpec(length)), (frames, DimSpec(mels))]
+    specs = [InputSpec(name, "float32", (BATCH, *layout)) for layout in layouts]
+    return [next((spec for spec in specs if len(specs) > 1 and _runs(model, [*others, spec])), specs[0])]
+
+
+def _runs(model: Any, specs: Sequence[InputSpec], sizes: Mapping[str, int] | None = None) -> bool:
+    """Return whether forward accepts tensors of these shapes; an encoder with a decoder gets tokens for both."""
+    if "decoder_input_ids" in inspect.signature(model.forward).parameters:
+        specs = [*specs, InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE))]
+    with fake_run(model):
+        try:
+            model.forward(**example_values(specs, sizes or {}), return_dict=True)
+        except NEEDS_CONTENT:  # forward accepts the shapes, and looks at the numbers
+            return True
+        except Exception:  # any exception: a forward may raise whatever it likes
+            return False
+    return True
+
+
+def _series_specs(model: Any) -> list[InputSpec]:
+    """Return the past values of a time series, and what its model takes beside them."""
+    config = model.config
+    known = inspect.signature(model.forward).parameters
+    if "past_time_features" not in known:
+        sizes = [config.context_length, *([n] if (n := getattr(config, "num_input_channels", None)) else [])]
+        return [InputSpec("past_values", "float32", (BATCH, *map(DimSpec, sizes)))]
+    past = DimSpec(config.context_length + max(config.lags_sequence))
+    future, features = DimSpec(config.prediction_length), DimSpec(config.num_time_features)
+    series = [DimSpec(config.input_size)] if getattr(config, "input_size", 1) > 1 else []
+    shapes = {
+        "past_values": (past, *series),
+        "past_time_features": (past, features),
+        "past_observed_mask": (past, *series),
+        "static_categorical_features": (DimSpec(getattr(config, "num_static_categorical_features", 0)),),
+        "static_real_features": (DimSpec(getattr(config, "num_static_real_features", 0)),),
+        "future_values": (future, *series),
+        "future_time_features": (future, features),
+    }
+    integers = "static_categorical_features"
+    return [
+        InputSpec(name, "int64" if name == integers else "float32", (BATCH, *dims))
+        for name, dims in shapes.items()
+        if name in known and dims[-1].size != 0
+    ]
 
 
 def _main_input(model: Any) -> str:
@@ -159,26 +233,21 @@ def _text_config(config: Any) -> Any:
 
 
 def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
-    """Return the inputs of a text and image model, each kind with its own batch size if forward accepts two.
+    """Return the inputs of a model of texts and of images or sounds, each with its batch if forward accepts two.
 
     CLIP compares every text with every image; CLIPSeg needs one image per text. A call on fake tensors shows which.
     """
-    batches = {s.name: IMAGE_BATCH if s.name == "pixel_values" else TEXT_BATCH for s in specs}
-    apart = [InputSpec(s.name, s.dtype, (batches[s.name], *(s.shape or ())[1:])) for s in specs]
-    sizes = {str(TEXT_BATCH.name): 2, str(IMAGE_BATCH.name): 3}
-    with fake_run(model):
-        try:
-            model.forward(**example_values(apart, sizes), return_dict=True)
-        except Exception:  # any exception: a forward may raise whatever it likes for batches that differ
-            return specs
-    return apart
+    batches = {"pixel_values": IMAGE_BATCH, "input_features": SOUND_BATCH}
+    apart = [InputSpec(s.name, s.dtype, (batches.get(str(s.name), TEXT_BATCH), *(s.shape or ())[1:])) for s in specs]
+    sizes = {str(TEXT_BATCH.name): 2, str(IMAGE_BATCH.name): 3, str(SOUND_BATCH.name): 3}
+    return apart if _runs(model, apart, sizes) else specs
 
 
 def example_values(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    """Return ones for inputs by name, with `sizes` for dynamic dims by name and 5 for others."""
+    """Return ones for inputs by name, with `sizes` for dynamic dims by name; others have length 5, or their lowest."""
     return {
         str(s.name): torch.ones(
-            [sizes.get(str(d.name), 5) if d.size is None else d.size for d in s.shape or ()],
+            [sizes.get(str(d.name), d.low or 5) if d.size is None else d.size for d in s.shape or ()],
             dtype=getattr(torch, str(s.dtype)),
         )
         for s in specs
@@ -244,34 +313,40 @@ def encoder_specs(model: Any) -> list[InputSpec]:
 
 
 def _image_spec(config: Any) -> InputSpec:
-    size = _first_in_parts(config, "image_size", 224)
+    size = _first_in_parts(config, ("image_size",), 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
-    sizes = timm_image_size(config) or (_first_in_parts(config, "num_channels", 3), height, width)
+    sizes = timm_image_size(config) or (_first_in_parts(config, ("num_channels",), 3), height, width)
     return InputSpec("pixel_values", "float32", (BATCH, *map(DimSpec, sizes)))
 
 
-def _first_in_parts(config: Any, key: str, usual: Any) -> Any:
-    """Return the value of `key` in a configuration, else in one of its parts, such as `backbone_config`; `usual` if
-    none has it.
+def _first_in_parts(config: Any, keys: Sequence[str], usual: Any) -> Any:
+    """Return the value of one of `keys` in a configuration, else in one of its parts, such as `backbone_config`;
+    `usual` if none has it.
     """
     waiting = [config]
     while waiting:
         each = waiting.pop(0)
-        if (found := getattr(each, key, None)) is not None:
-            return found
+        for key in keys:
+            if (found := getattr(each, key, None)) is not None:
+                return found
         waiting += [part for part in vars(each).values() if hasattr(part, "model_type")]
     return usual
 
 
-def _generation_specs(model: Any) -> list[InputSpec]:
-    """Return the new tokens, a mask for these and the cached ones, and the positions of the new ones."""
+def _decoder_specs(model: Any) -> list[InputSpec]:
+    """Return the new tokens, a mask for these and the cached ones, the positions of the new ones, and the cache.
+
+    A cache without keys has no length, so the mask has a length of its own; its last places belong to the new tokens.
+    """
     known = inspect.signature(model.forward).parameters
+    cache = _past_specs(model)
+    attends = any(str(s.name).endswith("_key") for s in cache)
     shapes = {
         "input_ids": (BATCH, SEQUENCE),
-        "attention_mask": (BATCH, _ALL_TOKENS),
+        "attention_mask": (BATCH, _ALL_TOKENS if attends else TOTAL_SEQUENCE),
         "position_ids": (BATCH, SEQUENCE),
     }
-    return [InputSpec(name, "int64", shape) for name, shape in shapes.items() if name in known]
+    return [*(InputSpec(name, "int64", shape) for name, shape in shapes.items() if name in known), *cache]
 
 
 def _past_specs(model: Any) -> list[InputSpec]:

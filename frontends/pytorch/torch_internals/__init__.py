@@ -85,6 +85,12 @@ FakeTensor = torch._subclasses.fake_tensor.FakeTensor
 FakeTensorMode = torch._subclasses.fake_tensor.FakeTensorMode
 """A mode within which tensors have no content. PyTorch's documentation shows it, but no public name exists."""
 
+NEEDS_CONTENT = (
+    torch._subclasses.fake_tensor.DataDependentOutputException,
+    torch._subclasses.fake_tensor.DynamicOutputShapeException,
+)
+"""What such a mode raises for operators whose result, or its shape, depends on numbers. No public names exist."""
+
 is_fake = torch._subclasses.fake_tensor.is_fake
 """Returns whether a tensor has no content, whatever wraps it."""
 

@@ -179,10 +179,13 @@ def calling_line() -> str:
 def _is_of_pytorch(frame: FrameType) -> bool:
     """Return whether a frame runs code of PyTorch, or of this package in its place.
 
-    Generated code has no file (`<string>`, `<stdin>`, `<attrs generated …>`); its globals show where it belongs.
+    Generated code has no file (`<string>`, `<stdin>`, `<attrs generated …>`); its globals show where it belongs. Code
+    without a module, such as the guards of TorchDynamo, which captures the step of a torch.scan, belongs to its caller.
     """
     if not frame.f_code.co_filename.startswith("<"):
         return frame.f_code.co_filename.startswith((TORCH, FOLDER))
+    if "__name__" not in frame.f_globals and frame.f_back is not None:
+        return _is_of_pytorch(frame.f_back)
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return package in ("torch", "convert")
 

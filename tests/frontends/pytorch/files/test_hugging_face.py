@@ -34,6 +34,8 @@ transformers: Any = pytest.importorskip("transformers", reason="Hugging Face fol
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
 
+_RECURRENT = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "eos_token_id": 2}
+
 LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.5], "long_factor": [2.0, 4.0],
         "original_max_position_embeddings": 3}  # fmt: skip
 """Longer texts than 3 tokens take the long factors. Across that length, `generate` of transformers computes anew."""
@@ -66,6 +68,20 @@ def make(name: str) -> Any:
         "lfm2": lambda: t.Lfm2ForCausalLM(
             t.Lfm2Config(**SMALL, num_key_value_heads=2, layer_types=["conv", "full_attention"], eos_token_id=2)
         ),
+        "mamba": lambda: t.MambaForCausalLM(t.MambaConfig(**_RECURRENT, state_size=4)),
+        "mamba2": lambda: t.Mamba2ForCausalLM(
+            t.Mamba2Config(**_RECURRENT, state_size=4, num_heads=4, head_dim=8, n_groups=1, chunk_size=4)
+        ),
+        "jamba": lambda: t.JambaForCausalLM(
+            t.JambaConfig(**SMALL, num_key_value_heads=2, mamba_d_state=4, mamba_dt_rank=2, num_experts=1,
+                          attn_layer_period=2, attn_layer_offset=1, eos_token_id=2)
+        ),
+        "qwen3_next": lambda: t.Qwen3NextForCausalLM(
+            t.Qwen3NextConfig(**SMALL, num_key_value_heads=2, head_dim=4, num_experts=2, num_experts_per_tok=1,
+                              moe_intermediate_size=8, shared_expert_intermediate_size=8, linear_num_key_heads=2,
+                              linear_num_value_heads=4, linear_key_head_dim=4, linear_value_head_dim=4,
+                              layer_types=["linear_attention", "full_attention"], eos_token_id=2)
+        ),
         "longrope": lambda: t.Phi3ForCausalLM(
             t.Phi3Config(**SMALL, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, eos_token_id=2,
                          original_max_position_embeddings=3, rope_parameters=LONG)
@@ -95,11 +111,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "clip",
         "falcon",
         "gpt2",
+        "jamba",
         "lfm2",
         "llama",
         "longformer",
         "longrope",
+        "mamba",
+        "mamba2",
         "mixtral",
+        "qwen3_next",
         "spectrogram",
         "t5",
         "vit",
@@ -183,25 +203,30 @@ def test_experts_do_not_keep_a_cache_from_being_known() -> None:
     assert [d.size for d in specs[3].shape or ()][1::2] == [2, 4]
 
 
-@pytest.mark.parametrize("name", ["Mamba", "Jamba", "Qwen3Next"])
-def test_a_recurrence_is_refused_with_its_cache(name: str) -> None:
-    sizes = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2}
-    heads = {"intermediate_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2}
-    own: dict[str, dict[str, Any]] = {
-        "Mamba": {},
-        "Jamba": {**heads, "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 1},
-        "Qwen3Next": {**heads, "head_dim": 4, "layer_types": ["linear_attention", "full_attention"], "num_experts": 2,
-                      "num_experts_per_tok": 1, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8},
-    }  # fmt: skip
-    config = getattr(transformers, f"{name}Config")(**sizes, **own[name])
-    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
-    with pytest.raises(Unsupported, match="is not made of keys and values, and of states of convolutions") as caught:
-        requested_specs(model, Options())
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [
+        ("mamba", ["conv_0", "ssm_0", "conv_1", "ssm_1"]),
+        ("jamba", ["conv_0", "ssm_0", "key_values_1_key", "key_values_1_value"]),
+        ("qwen3_next", ["conv_0", "recurrent_0", "key_values_1_key", "key_values_1_value"]),
+    ],
+)
+def test_the_states_of_a_recurrence_are_inputs(name: str, states: list[str]) -> None:
+    specs = requested_specs(make(name), Options())
+    assert [str(s.name) for s in specs if str(s.name).startswith("past_")] == [f"past_{state}" for state in states]
+
+
+def test_a_cache_of_other_tensors_is_refused() -> None:
+    """MiniMax keeps the products of keys and values in a list of its own, beside the layers."""
+    sizes = {**SMALL, "num_key_value_heads": 2, "head_dim": 4, "num_local_experts": 2}
+    config = transformers.MiniMaxConfig(**sizes, layer_types=["linear_attention", "full_attention"])
+    with pytest.raises(Unsupported, match="keeps tensors beside its layers") as caught:
+        requested_specs(transformers.MiniMaxForCausalLM(config).eval(), Options())
     assert caught.value.hint == "--task text-generation converts the model without it"
 
 
 GENERATED = 12
-DECODERS = ("llama", "falcon", "mixtral", "lfm2", "longrope")
+DECODERS = ("llama", "falcon", "mixtral", "lfm2", "longrope", "mamba", "mamba2", "jamba", "qwen3_next")
 
 
 @pytest.mark.slow
@@ -212,8 +237,10 @@ def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, f
     convert.convert(folders / name, "onnx", tmp_path / "model.onnx", verify=False)
     session = ort.InferenceSession(tmp_path / "model.onnx")
     dims = {i.name: i.shape for i in session.get_inputs()}
-    assert dims["attention_mask"] == ["batch_size", "past_sequence_length+sequence_length"]
-    assert dims["input_ids"] == dims["position_ids"] == ["batch_size", "sequence_length"]
+    attends = any(name.endswith(".key") for name in dims)
+    total = "past_sequence_length+sequence_length" if attends else "total_sequence_length"
+    assert dims["attention_mask"] == ["batch_size", total]
+    assert dims["input_ids"] == dims.get("position_ids", dims["input_ids"]) == ["batch_size", "sequence_length"]
     words = np.array([[3, 9, 27, 31], [1, 2, 4, 8]])
     mask = np.array([[0, 1, 1, 1], [1, 1, 1, 1]]) if padded else np.ones_like(words)
     with torch.no_grad():
@@ -304,6 +331,56 @@ def of_parts(name: str) -> Any:
 )
 def test_inputs_are_found_in_the_configurations_of_parts(name: str, first: str) -> None:
     assert str(requested_specs(of_parts(name), Options())[0]) == first
+
+
+def of_sounds(name: str) -> Any:
+    """A tiny network for sounds or series, whose inputs have a layout of their own."""
+    t = transformers
+    lags = {"prediction_length": 4, "context_length": 8, "lags_sequence": [1, 2], "num_time_features": 1, "d_model": 8}
+    voice = {"vocab_size": 50, "hidden_size": 16, "num_mel_bins": 8, "speaker_embedding_dim": 4}
+    layers = {f"{part}_{what}": n for part in ("encoder", "decoder")
+              for what, n in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 16))}  # fmt: skip
+    makers = {
+        "codec": lambda: t.DacModel(
+            t.DacConfig(encoder_hidden_size=4, decoder_hidden_size=8, downsampling_ratios=[2], upsampling_ratios=[2],
+                        n_codebooks=1, codebook_size=8, codebook_dim=4)
+        ),
+        "frames": lambda: t.Wav2Vec2BertModel(t.Wav2Vec2BertConfig(**SMALL, feature_projection_input_dim=12)),
+        "speech to text": lambda: t.Speech2TextForConditionalGeneration(
+            t.Speech2TextConfig(vocab_size=50, d_model=16, input_feat_per_channel=8, conv_channels=8, **layers)
+        ),
+        "text to speech": lambda: t.SpeechT5ForTextToSpeech(t.SpeechT5Config(**voice, **layers)),
+        "forecast": lambda: t.InformerForPrediction(t.InformerConfig(**lags, **layers)),
+    }  # fmt: skip
+    return makers[name]().eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "specs"),
+    [
+        ("codec", ["input_values:float32[batch_size,1,sequence_length=400..]"]),
+        ("frames", ["input_features:float32[batch_size,frames=16..,12]"]),
+        (
+            "speech to text",
+            ["input_features:float32[batch_size,frames=16..,8]",
+             "decoder_input_ids:int64[batch_size,decoder_sequence_length]"],
+        ),
+        (
+            "text to speech",
+            ["input_ids:int64[batch_size,sequence_length]",
+             "attention_mask:int64[batch_size,sequence_length]",
+             "decoder_input_values:float32[batch_size,decoder_sequence_length,8]"],
+        ),
+        (
+            "forecast",
+            ["past_values:float32[batch_size,10]", "past_time_features:float32[batch_size,10,1]",
+             "past_observed_mask:float32[batch_size,10]", "future_values:float32[batch_size,4]",
+             "future_time_features:float32[batch_size,4,1]"],
+        ),
+    ],
+)  # fmt: skip
+def test_sounds_and_series_have_the_layout_that_forward_takes(name: str, specs: list[str]) -> None:
+    assert [str(s) for s in requested_specs(of_sounds(name), Options())] == specs
 
 
 VISION = {k: v for k, v in SMALL.items() if k != "vocab_size"} | {"image_size": 32, "patch_size": 8}

@@ -1,7 +1,13 @@
-"""Lets transformers' state space models (Mamba, Falcon Mamba) take sequences of any length during capture."""
+"""Lets transformers' state space models and linear attention take sequences of any length during capture.
+
+transformers computes these recurrences by a Python loop over tokens, or by chunks whose number depends on the length.
+During a capture of a dynamic length, they are a torch.scan over tokens. They start from the states that transformers
+starts from: Mamba's ignores the state of earlier tokens unless there is a single new one, all others continue from it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,7 +26,9 @@ def mask_of_any_length(function: Any) -> Any:
         steps = inputs_embeds.shape[1]
         if attention_mask is None or attention_mask.dim() != 2 or not isinstance(steps, torch.SymInt):
             return function(config, inputs_embeds, attention_mask, *args, **kwargs)
-        given = attention_mask[:, -steps:]
+        # A slice from the end would compare both lengths.
+        places = torch.arange(attention_mask.shape[1] - steps, attention_mask.shape[1], device=attention_mask.device)
+        given = attention_mask.index_select(1, places)
         # Counted from the tensor, because PyTorch assumes that a dynamic size is never 1.
         several = torch.ones_like(inputs_embeds[0, :, 0], dtype=torch.int64).sum() > 1
         return torch.where(several, given, torch.ones_like(given))
@@ -28,18 +36,21 @@ def mask_of_any_length(function: Any) -> Any:
     return mask
 
 
-def scan_of_any_length(function: Any) -> Any:
-    """Return the recurrence, as torch.scan if the number of tokens is dynamic.
+def scan_of_any_length(recurrence: Callable[..., Any], place: int) -> Callable[[Any], Any]:
+    """Return what makes a replacement of a function: `recurrence` if the number of tokens is dynamic.
 
-    transformers uses a Python loop, which torch.export would unroll for one length.
+    place: the dim of the function's first argument that counts the tokens.
     """
 
-    def selective(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(hidden_states.shape[2], torch.SymInt):  # for forward, sizes are instances of int
-            return function(hidden_states, *args, **kwargs)
-        return selective_scan(hidden_states, *args, **kwargs)
+    def wrap(function: Any) -> Any:
+        def any_length(first: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if not isinstance(first.shape[place], torch.SymInt):  # for forward, sizes are instances of int
+                return function(first, *args, **kwargs)
+            return recurrence(first, *args, **kwargs)
 
-    return selective
+        return any_length
+
+    return wrap
 
 
 def selective_scan(
@@ -78,3 +89,91 @@ def selective_scan(
     y = y if D is None else y + hidden_states * D[:, None]
     y = y if z is None else y * F.silu(z)
     return (y, last) if return_last_state else y
+
+
+def chunk_scan(
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    chunk_size: int,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    initial_states: Tensor | None = None,
+    dt_softplus: bool = False,
+    dt_limit: tuple[float, float] = (0.0, float("inf")),
+    return_final_states: bool = False,
+    **ways: Any,
+) -> Any:
+    """Equation 1 of "Transformers are SSMs" (Dao and Gu, 2024), Mamba-2's recurrence, token by token.
+
+    `hidden_states` are [batch, length, heads, size], `dt` [batch, length, heads], `A`, `D` and `dt_bias` [heads], `B`
+    and `C` [batch, length, groups, state]. Returns the shape of `hidden_states`, and the last state [batch, heads,
+    size, state] if requested. `chunk_size` and `ways` do not change the result.
+    """
+    dt = dt if dt_bias is None else dt + dt_bias.to(dt.dtype)
+    dt = F.softplus(dt) if dt_softplus else dt
+    dt = torch.clamp(dt, *dt_limit).float()
+    x = hidden_states.float()
+    heads = hidden_states.shape[2]
+    B, C = (each.float().repeat_interleave(heads // each.shape[2], dim=2) for each in (B, C))
+    decays = torch.exp(A.float() * dt)
+    first = x.new_zeros(x.shape[0], *x.shape[2:], B.shape[3]) if initial_states is None else initial_states.float()
+
+    def step(state: Tensor, now: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        decay, new, writing, reading = now
+        after = decay[..., None, None] * state + new[..., None] * writing[..., None, :]
+        return after, (after * reading[..., None, :]).sum(-1)
+
+    last, y = _over_tokens(step, first, (decays, x * dt[..., None], B, C))
+    y = y if D is None else y + D[..., None] * x
+    return (y, last) if return_final_states else y
+
+
+def gated_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    chunk_size: int = 64,
+    initial_state: Tensor | None = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    **ways: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Equation 10 of "Gated Delta Networks" (Yang, Kautz and Hatamizadeh, 2024), token by token.
+
+    `query` and `key` are [batch, length, key heads, key size], `value` [batch, length, heads, size], `beta` [batch,
+    length, heads], and the logarithm of decays `g` as well, or with a decay for each channel, as in Kimi Linear.
+    Returns the shape of `value`, and the last state [batch, heads, key size, size] if requested. `chunk_size` and
+    `ways` do not change the result.
+    """
+    dtype, repeats = query.dtype, value.shape[2] // key.shape[2]
+    query, key, value, g, beta = (x.float() for x in (query, key, value, g, beta))
+    if repeats > 1:
+        query, key = (x.repeat_interleave(repeats, dim=2) for x in (query, key))
+    if use_qk_l2norm_in_kernel:
+        query, key = (x / torch.sqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (query, key))
+    query = query * query.shape[-1] ** -0.5
+    decays = torch.exp(g if g.dim() == 4 else g[..., None])
+    empty = (value.shape[0], *key.shape[2:], value.shape[3])
+    first = value.new_zeros(empty) if initial_state is None else initial_state.float()
+
+    def step(state: Tensor, now: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        asked, place, new, decay, rate = now
+        state = state * decay[..., None]
+        known = (state * place[..., None]).sum(-2)
+        after = state + place[..., None] * ((new - known) * rate[..., None])[..., None, :]
+        return after, (after * asked[..., None]).sum(-2)
+
+    last, y = _over_tokens(step, first, (query, key, value, decays, beta))
+    return y.to(dtype), last if output_final_state else None
+
+
+def _over_tokens(step: Callable[..., Any], first: Tensor, tokens: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Return the last state and the results of `step` for each token, [batch, length, …]."""
+    # The state has to keep its memory layout from token to token.
+    last, results = scan(step, first.contiguous(), tuple(each.transpose(0, 1) for each in tokens), dim=0)
+    return last, results.transpose(0, 1)

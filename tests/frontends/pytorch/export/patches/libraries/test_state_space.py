@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from convert.frontends.pytorch.export.patches.libraries import state_space
 from torch import nn
 
 from tests.support.pytorch_tools import read, run, shape_of
@@ -64,3 +66,51 @@ def test_a_mask_of_any_length() -> None:
         ids, mask = torch.randint(0, 50, shape), torch.randint(0, 2, shape)
         found = run(model, ids.numpy(), mask.numpy())[0]
         np.testing.assert_allclose(found, module(ids, mask).detach(), rtol=1e-4, atol=1e-5)
+
+
+def _chunked(rows: int, length: int) -> tuple[tuple[torch.Tensor, ...], dict[str, Any]]:
+    """Return arguments for Mamba-2's recurrence: 4 heads of size 3, 2 groups, states of size 5, chunks of 4 tokens."""
+    shapes = ((rows, length, 4, 3), (rows, length, 4), (4,), (rows, length, 2, 5), (rows, length, 2, 5))
+    x, dt, a, b, c = (torch.randn(shape) for shape in shapes)
+    return (x, dt, -a.exp(), b, c), {"chunk_size": 4, "D": torch.randn(4), "dt_bias": torch.randn(4),
+                                     "dt_softplus": True, "dt_limit": (0.1, 2.0)}  # fmt: skip
+
+
+def _delta(rows: int, length: int, by_channel: bool = False) -> tuple[tuple[torch.Tensor, ...], dict[str, Any]]:
+    """Return arguments for the gated delta rule: 4 heads with values of size 5 and keys of size 3."""
+    keys = 4 if by_channel else 2
+    shapes = ((rows, length, keys, 3), (rows, length, keys, 3), (rows, length, 4, 5),
+              (rows, length, 4, 3) if by_channel else (rows, length, 4), (rows, length, 4))  # fmt: skip
+    query, key, value, decay, beta = (torch.randn(shape) for shape in shapes)
+    return (query, key, value, -decay.exp(), beta.sigmoid()), {"chunk_size": 4, "use_qk_l2norm_in_kernel": True}
+
+
+RECURRENCES = {
+    "mamba2_chunk_scan": ("mamba2", state_space.chunk_scan, _chunked, "initial_states", "return_final_states"),
+    "torch_chunk_gated_delta_rule": (
+        "qwen3_next", state_space.gated_delta_rule, _delta, "initial_state", "output_final_state"
+    ),
+    "chunk_kimi_delta_attention": (
+        "kimi_linear", state_space.gated_delta_rule, lambda *sizes: _delta(*sizes, by_channel=True), "initial_state",
+        "output_final_state",
+    ),
+}  # fmt: skip
+"""Functions of transformers: the model, what replaces it, its arguments, and its options for states."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECURRENCES)
+@pytest.mark.parametrize("length", [2, 9])
+def test_a_recurrence_gives_what_its_chunks_give(name: str, length: int) -> None:
+    """It also continues from the state of earlier tokens."""
+    model, ours, arguments, before, after = RECURRENCES[name]
+    theirs = getattr(import_module(f"transformers.models.{model}.modeling_{model}"), name)
+    torch.manual_seed(0)
+    state = None
+    for _ in range(2):
+        given, options = arguments(2, length)
+        options |= {before: state, after: True}
+        want, state = theirs(*given, **options)
+        got, ours_after = ours(*given, **options)
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(ours_after, state, rtol=1e-4, atol=1e-5)
