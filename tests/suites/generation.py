@@ -21,9 +21,10 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -175,17 +176,37 @@ def peers_of(source: Path, folder: Path, peers: Peers) -> dict[str, list[str]]:
 
 def outcome(name: str, folder: Path, peers: Peers) -> str:
     """Return `same`, or the prompt and runtime with different tokens."""
+    kind, configuration = MODELS[name]
+    classes = (f"{kind}{part}" for part in ("LMHeadModel", "ForCausalLM"))
+    model = saved_model(next(c for c in classes if exists(c)), configuration, folder / name)
+    convert.convert(folder / name, "onnx", folder / "out" / "model.onnx", verify=False)
+    return decoder_outcome(model, folder / "out" / "model.onnx", peers_of(folder / name, folder, peers))
+
+
+def exists(kind: str) -> bool:
+    """Return whether transformers has a class named `kind`."""
     import transformers
 
-    kind, configuration = MODELS[name]
+    return hasattr(transformers, kind)
+
+
+def saved_model(kind: str, configuration: dict[str, Any], folder: Path) -> Any:
+    """Return a model of transformers with random weights, in eval mode, after saving it to `folder`."""
+    import transformers
+
     torch.manual_seed(0)
-    classes = (f"{kind}{part}" for part in ("LMHeadModel", "ForCausalLM"))
-    made = next(found for part in classes if (found := getattr(transformers, part, None)) is not None)
-    model = made(getattr(transformers, f"{kind}Config")(**configuration)).eval()
-    model.save_pretrained(folder / name)
-    convert.convert(folder / name, "onnx", folder / "out" / "model.onnx", verify=False)
-    session = ort.InferenceSession(folder / "out" / "model.onnx")
-    commands = peers_of(folder / name, folder, peers)
+    made = getattr(transformers, kind)
+    model = made(made.config_class(**configuration)).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+def decoder_outcome(model: Any, file: Path, commands: Mapping[str, list[str]] = MappingProxyType({})) -> str:
+    """Return `same`, or the prompt and runtime with other tokens than `model` generates.
+
+    commands: programs that generate with it in other runtimes, by their name.
+    """
+    session = ort.InferenceSession(file)
     wrong = []
     how = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False, "pad_token_id": 0}
     for words, mask in prompts():
@@ -193,49 +214,60 @@ def outcome(name: str, folder: Path, peers: Peers) -> str:
             want = model.generate(torch.from_numpy(words), attention_mask=torch.from_numpy(mask), **how).tolist()
         end = model.generation_config.eos_token_id
         never = [] if end is None else end if isinstance(end, list) else [end]
-        if greedy(session, words, mask, TOKENS, [e for e in never if e < WORDS]).tolist() != want:
-            wrong.append(f"onnxruntime, {len(words)} rows")
+        got = greedy(session, words, mask, TOKENS, [e for e in never if e < WORDS]).tolist()
+        if got != want:
+            wrong.append(f"onnxruntime, {len(words)} rows: {got}, not {want}")
         for runtime, command in commands.items():
-            if (got := tokens_of(command, words, mask, how)) != last(want):
-                wrong.append(f"{runtime}, {len(words)} rows: {got}")
+            if (theirs := tokens_of(command, words, mask, how)) != last(want):
+                wrong.append(f"{runtime}, {len(words)} rows: {theirs}")
     return "; ".join(wrong) or "same"
 
 
 def pair_outcome(name: str, folder: Path, peers: Peers) -> str:
     """Return the outcome of an encoder with a decoder, as `outcome` does."""
-    import transformers
-
     kind, configuration = PAIRS[name]
-    torch.manual_seed(0)
-    made = getattr(transformers, kind)
-    model = made(made.config_class(**configuration)).eval()
-    model.save_pretrained(folder / name)
-    speech = "num_mel_bins" in configuration
-    task = "automatic-speech-recognition" if speech else "text2text-generation"
-    convert.convert(folder / name, "onnx", folder / "out", task=f"{task}-with-past", verify=False)
+    model = saved_model(kind, configuration, folder / name)
+    convert.convert(folder / name, "onnx", folder / "out", task=task_of_pair(model), verify=False)
+    return parts_outcome(model, folder / "out", peers.optimum)
+
+
+def task_of_pair(model: Any) -> str:
+    """Return the task that converts an encoder with a decoder into parts."""
+    texts = model.main_input_name == "input_ids"
+    return f"{'text2text-generation' if texts else 'automatic-speech-recognition'}-with-past"
+
+
+def parts_outcome(model: Any, folder: Path, optimum: str = "") -> str:
+    """Return `same`, or the prompt and runtime with other tokens than `model`, an encoder with a decoder, generates."""
     wrong = []
     how = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False, "num_beams": 1}
     for words, mask in prompts():
         given = {"input_ids": words, "attention_mask": mask}
-        if speech:
-            shape = (len(words), configuration["num_mel_bins"], 2 * configuration["max_source_positions"])
-            given = {"input_features": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
+        if model.main_input_name != "input_ids":
+            given = {model.main_input_name: _sound(folder, len(words))}
         with torch.no_grad():
             want = last(model.generate(**{n: torch.from_numpy(a) for n, a in given.items()}, **how).tolist())
-        first = np.full((len(words), 1), configuration["decoder_start_token_id"])
+        first = np.full((len(words), 1), model.generation_config.decoder_start_token_id)
         end = model.generation_config.eos_token_id
         for merged in (False, True):
-            got = last(greedy_with_encoder(folder / "out", given, first, TOKENS, [end], merged).tolist())
+            got = last(greedy_with_encoder(folder, given, first, TOKENS, [end], merged).tolist())
             if got != want:
                 wrong.append(f"onnxruntime, {len(words)} rows, {merged=}: {got}, not {want}")
-        if peers.optimum:
+        if optimum:
             texts = [json.dumps({n: a.tolist() for n, a in given.items()}), json.dumps(how)]
-            command = [peers.optimum, "-c", _OPTIMUM_PAIRS, str(folder / "out"), *texts]
+            command = [optimum, "-c", _OPTIMUM_PAIRS, str(folder), *texts]
             done = subprocess.run(command, capture_output=True, text=True)
             lines = done.stdout.strip().splitlines()
             if done.returncode or last(json.loads(lines[-1])) != want:
                 wrong.append(f"optimum, {len(words)} rows: {done.stderr.strip()[-200:]}")
     return "; ".join(wrong) or "same"
+
+
+def _sound(folder: Path, rows: int) -> np.ndarray:
+    """Return features or samples in the shape that the encoder takes; open lengths are 640."""
+    (given,) = ort.InferenceSession(folder / "encoder_model.onnx").get_inputs()[:1]
+    shape = [rows, *(d if isinstance(d, int) else 640 for d in given.shape[1:])]
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
 
 
 def last(rows: list[list[int]]) -> list[list[int]]:
