@@ -25,6 +25,7 @@ _CONV, _SSM, _RECURRENT = "conv", "ssm", "recurrent"
 _PREFIXES = f"(?:{PAST}|past_{_CONV}|past_{_SSM}|past_{_RECURRENT})"
 _PARAMETER = re.compile(rf"({_PREFIXES})_(\d+(?:_\w+)?)")
 _INPUT = re.compile(rf"{_PREFIXES}\.\d.*")
+_WITHOUT = "--task text-generation converts the model without it"
 _STATE_SIZES = ("state_size", "ssm_state_size", "mamba_d_state")
 """Names of the size of a state in the configurations of state space models."""
 
@@ -61,7 +62,14 @@ def cache_specs(model: Any, sizes: Mapping[str, Any]) -> list[InputSpec]:
     Must be called inside of `fake_run`. Raises `Unsupported` for caches that are made of other tensors.
     """
     rows, length = sizes["input_ids"].shape
-    cache = model.forward(**sizes, use_cache=True, return_dict=True).get(cache_parameter(model))
+    try:
+        cache = model.forward(**sizes, use_cache=True, return_dict=True).get(cache_parameter(model))
+    except Exception as error:  # any exception of a forward
+        raise Unsupported(
+            f"{type(model).__name__} does not run with a cache on tensors without content: "
+            f"{type(error).__name__}: {' '.join(str(error).split())[:300]}",
+            hint=_WITHOUT,
+        ) from error
     specs: list[InputSpec] = []
     fits = True
     for layer, part, index, tensor in _tensors(model, cache):
@@ -75,10 +83,7 @@ def cache_specs(model: Any, sizes: Mapping[str, Any]) -> list[InputSpec]:
     if fits and specs and not _others(cache):
         return specs
     reason = "keeps tensors beside its layers" if _others(cache) else "has other shapes than keys, values and states"
-    raise Unsupported(
-        f"the cache of {type(model).__name__} {reason}",
-        hint="--task text-generation converts the model without it",
-    )
+    raise Unsupported(f"the cache of {type(model).__name__} {reason}", hint=_WITHOUT)
 
 
 def _others(cache: Any) -> list[str]:

@@ -225,6 +225,16 @@ def test_a_cache_of_other_tensors_is_refused() -> None:
     assert caught.value.hint == "--task text-generation converts the model without it"
 
 
+def test_a_forward_that_fails_with_its_cache_is_refused() -> None:
+    """Kimi Linear asks its layers of attention for a length; this one has none."""
+    sizes = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4}
+    others = {"v_head_dim": 4, "pad_token_id": 0, "layer_types": ["linear_attention"]}
+    config = transformers.KimiLinearConfig(**sizes, **heads, **others)
+    with pytest.raises(Unsupported, match="does not run with a cache on tensors without content: ValueError"):
+        requested_specs(transformers.KimiLinearForCausalLM(config).eval(), Options())
+
+
 GENERATED = 12
 DECODERS = ("llama", "falcon", "mixtral", "lfm2", "longrope", "mamba", "mamba2", "jamba", "qwen3_next")
 
