@@ -204,8 +204,9 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
 
 _OF_CHANNELS_LAST = ("MaxPool",)
 _IF_CALIBRATED = ("MaxPool", "ReduceMean")
-_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "Loop", "Mod", "Scan", "ScatterElements", "ScatterND", "Sign",
-                   "Slice", "Split", "Squeeze", "Tile")  # fmt: skip
+_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Loop",
+                   "Mod", "Scan", "ScatterElements", "ScatterND", "Sign", "Slice", "Split", "Squeeze",
+                   "Tile")  # fmt: skip
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:

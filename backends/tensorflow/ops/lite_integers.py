@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from convert.graph.rounding import is_inexact_divisor, is_rounded
@@ -51,6 +53,25 @@ def sign_of_integers(t, x):
         zero = tf.zeros([], x.dtype)
         return tf.cast(tf.greater(x, zero), x.dtype) - tf.cast(tf.less(x, zero), x.dtype)
     return sign(t, x)
+
+
+def comparison_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """Return the rule of a comparison. TensorFlow Lite reads narrow integers as quantized numbers, and its kernels
+    refuse those without a scale or, for EQUAL of uint8, end the process (TensorFlow 2.21).
+    """
+
+    def rule(t: Emitter, a: Value, b: Value) -> tf.Tensor:
+        wide = {tf.uint32: tf.int64} | dict.fromkeys(_NARROW, tf.int32)
+        return function(*(tf.cast(x, wide.get(x.dtype, x.dtype)) for x in (a, b)))
+
+    return rule
+
+
+for _name, _function in {
+    "Equal": tf.equal, "Greater": tf.greater, "GreaterOrEqual": tf.greater_equal, "Less": tf.less,
+    "LessOrEqual": tf.less_equal,
+}.items():  # fmt: skip
+    onnx_op(f"{LITE}::{_name}")(comparison_rule(_function))
 
 
 def _remainder(t: Emitter, a: Value, b: Value) -> tf.Tensor:

@@ -35,6 +35,14 @@ ROWS = [
         for name in ("Add", "Sub", "Mul", "Div", "Max", "Greater", "Equal")
     ),
     *(case(name, f32(2, 3), f32(3)) for name in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")),
+    *(
+        case(name, np.array([3, 0, 100, 7], dtype), np.array([3, 1, 99, 7], dtype)).named(f"of {dtype.__name__}")
+        for name, dtypes in {
+            **dict.fromkeys(("Equal", "Less"), (np.uint8, np.int8, np.uint16, np.int16, np.uint32)),
+            **dict.fromkeys(("Greater", "GreaterOrEqual", "LessOrEqual"), (np.uint8, np.int16)),
+        }.items()
+        for dtype in dtypes
+    ),
     *(case(name, boolean(2, 3), boolean(3)) for name in ("And", "Or", "Xor", "Equal")),
     *(case(name, i32(6), i32(6, low=0)) for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
     case("Add", f32(4, 5), f32(1, 5)),
