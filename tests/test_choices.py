@@ -22,6 +22,9 @@ from tests.support.samples import is_sampled, place_in_order
         ("from convert.backends import tensorflow", True),
         ("from tests.support import tensorflow_helper", True),
         ("from tests.support.tensorflow_helper import anything", True),
+        ("import pytest\ntorch = pytest.importorskip('torch', reason='the oracle')", True),
+        ("import pytest\npytest.importorskip('tensorflow')", True),
+        ("import pytest\nimage = pytest.importorskip('PIL.Image')", False),
         ("import torchish\nfrom convert.backends.caffe2 import emit", False),
         ("def test():\n    import torch", False),  # not when it is imported; the test itself would fail
         ("import numpy, onnx, onnxruntime\nfrom tests.support import onnx_support", False),
@@ -43,7 +46,13 @@ def test_core_lies_in_its_places() -> None:
 @pytest.mark.not_core
 def test_collecting_the_core_imports_no_framework() -> None:
     """`tests/support/core_tests.py` watches the imports of each test."""
-    places = ["tests/test_walls.py", "tests/convert/parity", "tests/frontends/pytorch/ops", "tests/backends/keras"]
+    places = [
+        "tests/test_walls.py",
+        "tests/convert/parity",
+        "tests/frontends/onnx",
+        "tests/backends/onnx",
+        "tests/backends/keras",
+    ]
     options = ["-n", "0", "-q", "-p", "no:cacheprovider", "-m", "core", "--collect-only"]
     command = [sys.executable, "-m", "pytest", *options, *places]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

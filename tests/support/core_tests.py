@@ -49,11 +49,21 @@ def imports_framework(path: Path) -> bool:
 def imported_names(path: Path) -> Iterator[str]:
     """Yield the imports at the module level of a file: modules, and names that may be modules."""
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        match node:
+            case ast.Import():
+                yield from (alias.name for alias in node.names)
+            case ast.ImportFrom(module=str(module)):
+                yield module
+                yield from (f"{module}.{alias.name}" for alias in node.names)
+            case ast.Assign(value=call) | ast.Expr(value=call):
+                yield from _skipped_for(call)
+
+
+def _skipped_for(call: ast.expr) -> Iterator[str]:
+    """Yield the module of `pytest.importorskip("module")`, which imports it."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="importorskip"), args=[ast.Constant(value=str(name)), *_]):
+            yield name
 
 
 def loaded() -> set[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from convert import plugin
 from convert.errors import BadInput, ConvertError, UsageError
-from convert.files.companions import MERGED
+from convert.files.part_names import MERGED
 from convert.outcome.report import Report, Tensor
 from convert.outcome.verdict import FAIL, PASS, GenerationVerdict, OutputVerdict, Verdict
 from convert.parity import parts as verify_parts

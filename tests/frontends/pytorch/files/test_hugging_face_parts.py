@@ -21,8 +21,8 @@ from onnx import numpy_helper
 import convert
 from convert import plugin
 from convert.errors import ParityError, ResourceLimit, Unsupported, UsageError
-from convert.files.companions import MERGED
 from convert.files.exchange import rename_over
+from convert.files.part_names import MERGED
 from convert.outcome.report import Tensor
 from convert.outcome.verdict import GenerationVerdict, OutputVerdict, Verdict
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
