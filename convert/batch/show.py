@@ -15,7 +15,7 @@ from typing import Any
 from convert.batch.plan import Task
 from convert.batch.worker import SUCCESSES
 from convert.outcome.terminal import echo, echo_json
-from convert.outcome.text import visible
+from convert.outcome.text import printed, visible
 
 Record = dict[str, Any]
 
@@ -67,11 +67,11 @@ class TableView(LineView):
         self.running.pop(record["output"], None)
         self.counts[record["outcome"]] += 1
         self.before += bool(record.get("before"))
-        line = Text(visible(record_line(record)))
+        line = Text(printed(record_line(record)))
         line.stylize(_outcome_color(record["outcome"]), 0, len(record["outcome"]))
         self.console.print(line, soft_wrap=True)
         for detail in detail_lines(record) if self.verbose else ():
-            self.console.print(Text(f"      {visible(detail)}"), soft_wrap=True)
+            self.console.print(Text(printed(f"      {detail}")), soft_wrap=True)
         self.done += 1
 
     def seconds_left(self) -> float | None:
@@ -99,7 +99,7 @@ class TableView(LineView):
         )
         rows = Grid.grid(padding=(0, 2))
         for label, since in self.running.values():
-            rows.add_row("running", Text(f"{_duration_text(now - since):>6}"), Text(visible(label)))
+            rows.add_row("running", Text(f"{_duration_text(now - since):>6}"), Text(printed(label)))
         if not self.running and self.done < self.total:
             rows.add_row("preparing …")
         return Group(grid, Text.assemble(*counts), rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 from convert import activity
 from convert.outcome.terminal import echo
-from convert.outcome.text import visible
+from convert.outcome.text import printed
 
 _SECONDS = 10.0
 """Between two lines in a pipe about the same activity; a second on, a rest is estimated."""
@@ -100,7 +100,7 @@ def _moving_line() -> Iterator[None]:
 
     def line() -> Any:
         now = time.monotonic()
-        text = f"{visible(shown)}{rest} … {elapsed(now - since, now - began)}"
+        text = f"{printed(shown)}{rest} … {elapsed(now - since, now - began)}"
         spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
         return spinner
 

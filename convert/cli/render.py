@@ -146,7 +146,7 @@ def _contract(done: Report, *, assumed: bool = False) -> None:
 
 def _steps(done: Report) -> None:
     """Print a line for each pair of the chain; the verdict below it is that of the first pair that fails."""
-    width = max(len(f"{step.source} → {step.target}") for step in done.steps)
+    width = min(_WIDEST, max(len(f"{step.source} → {step.target}") for step in done.steps))
     for i, step in enumerate(done.steps, 1):
         outputs = step.verdict.outputs if step.verdict is not None else []
         worst = max(outputs, key=lambda row: row.error, default=None)
@@ -215,7 +215,7 @@ def _decibels(number: float) -> str:
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> None:
     """Print rows in columns that are as wide as their widest text."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     for row in rows:
         echo("  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
 
@@ -292,7 +292,7 @@ def _inspection(done: Report) -> None:
 
 
 _WIDEST = 80
-"""Characters of a first column; a longer name pushes its own line aside, and not all of them."""
+"""Characters of a column; a longer name pushes its own line aside, and not all of them."""
 
 
 def echo_table(rows: Sequence[tuple[str, str]]) -> None:

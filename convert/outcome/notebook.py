@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from convert.outcome.text import escape
+from convert.outcome.text import escape, printed
 
 MAX_ROWS = 20
 """Maximum number of rows of one kind; a last row counts the omitted rows."""
@@ -21,8 +21,9 @@ def table(rows: Sequence[str], caption: str = "") -> str:
 def row(heading: str, *texts: str, status: str = "") -> str:
     """Return a row: a heading, a status that no text can imitate, then the texts below one another."""
     word = [f'<b style="color:{_COLOURS[status]}">{escape(status)}</b>'] if status else []
-    shown = "<br/>".join([*word, *(escape(text) for text in texts if text)])
-    return f'<tr><th style="text-align:left">{escape(heading)}</th><td style="text-align:left">{shown}</td></tr>'
+    shown = "<br/>".join([*word, *(escape(printed(text)) for text in texts if text)])
+    above = escape(printed(heading))
+    return f'<tr><th style="text-align:left">{above}</th><td style="text-align:left">{shown}</td></tr>'
 
 
 def rows(heading: str, texts: Sequence[str]) -> list[str]:

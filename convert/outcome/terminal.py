@@ -1,15 +1,15 @@
-"""The only path to stdout and stderr: control characters from files are made visible before they are printed."""
+"""The only path to stdout and stderr: text from files is made visible and shortened before it is printed."""
 
 from __future__ import annotations
 
 import click
 
-from convert.outcome.text import visible, visible_json
+from convert.outcome.text import printed, visible_json
 
 
 def echo(text: str = "", *, lead: str = "", err: bool = False) -> None:
     """Print one line after `lead`, a text that the caller has styled and that contains nothing from a file."""
-    click.echo(lead + visible(text), err=err)
+    click.echo(lead + printed(text), err=err)
 
 
 def echo_lines(text: str, *, lead: str = "", err: bool = False) -> None:

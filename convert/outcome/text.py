@@ -1,8 +1,9 @@
-"""Escapes text from files before people see it: no name can break a line, reverse it or move the cursor."""
+"""Escapes and shortens text from files before people see it: no name can break, reverse or flood a line."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import unicodedata
 from collections.abc import Iterable
@@ -14,6 +15,8 @@ widths), surrogates, private characters, and line and paragraph separators.
 """
 _JOINERS = frozenset("\u200c\u200d\u00ad")
 """Format characters that are used in words and change nothing else."""
+LONGEST_WORD, LONGEST_LINE = 5000, 20_000
+"""Maximum characters of a printed word and of a printed line; the longest path of Linux, 4,096 bytes, stays whole."""
 
 
 def visible(text: str) -> str:
@@ -27,6 +30,25 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if _is_shown(c) else _escaped(c) for c in text)
+
+
+def printed(text: str) -> str:
+    """Return `text` as one visible line with its long words shortened, and then the line itself if it is still long.
+
+    What is left out of the middle is counted: `aaaa…[95,040 characters]…aaaa`. JSON has the whole text.
+    """
+    shown = visible(text)
+    if len(shown) <= LONGEST_WORD:
+        return shown
+    return _shortened(re.sub(r"\S+", lambda word: _shortened(word[0], LONGEST_WORD), shown), LONGEST_LINE)
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Return the two ends of a text of more than `limit` characters, with the number of characters between them."""
+    if len(text) <= limit:
+        return text
+    end = limit // 2 - 20
+    return f"{text[:end]}…[{len(text) - 2 * end:,} characters]…{text[-end:]}"
 
 
 def visible_json(text: str) -> str:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from convert.outcome.text import escape, visible, visible_json
+from convert.outcome.text import LONGEST_LINE, LONGEST_WORD, escape, printed, visible, visible_json
 
 HOSTILE = ["\x1b[2J\x1b[32mPASS", "\x9b31m", "a\u202eb", "\u2066x\u2069", "\u061c", "\ufeff", "a\u2028b", "\x7f",
            "\x07", "a\rb", "\ud800", "\U000e0041"]  # fmt: skip
@@ -32,6 +32,31 @@ def test_words_stay_as_they_are(text: str) -> None:
 
 def test_pages_escape_markup_too() -> None:
     assert escape('<b a="1">&\x1b') == "&lt;b a=&quot;1&quot;&gt;&amp;\\x1b"
+
+
+@pytest.mark.parametrize("unit", ["n", "模", "\x1b", "n ", "\n", "\u202e "])
+@pytest.mark.parametrize("count", [1, LONGEST_WORD, 2 * LONGEST_LINE])
+def test_printed_text_has_bounds(unit: str, count: int) -> None:
+    text = f"before {unit * count} behind"
+    shown = printed(text)
+    assert shown.startswith("before ")
+    assert shown.endswith(" behind")
+    assert len(shown) <= LONGEST_LINE
+    assert max(map(len, shown.split(" "))) <= LONGEST_WORD
+
+
+def test_the_longest_path_stays_whole() -> None:
+    path = "/".join(["directory"] * 409)
+    assert len(path) > 4000
+    assert printed(f"error: there is no file '{path}'") == f"error: there is no file '{path}'"
+
+
+def test_the_characters_left_out_are_counted() -> None:
+    shown = printed("a" * 50_000 + "b" * 50_000)
+    start, count, end = shown.replace("…[", "|").replace(" characters]…", "|").split("|")
+    assert set(start) == {"a"}
+    assert set(end) == {"b"}
+    assert len(start) + int(count.replace(",", "")) + len(end) == 100_000
 
 
 def hostile_model(path: Path) -> Path:
