@@ -18,7 +18,8 @@ message. Counted are
     memory       processes with more than 2 GiB of their own in spite of --memory 2GB, child processes included
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
-    lines        lines that do not begin like ours, which a name with a line break would forge
+    lines        lines that do not begin like ours, which a name with a line break would forge, and lines that are
+                 longer than convert prints
     unmade       classes whose maker failed; the files that it made before are tried all the same
 
 `--draw 12` runs twelve commands of each class, drawn by `--seed`: `--sample` alone takes the files of a regular series
@@ -51,6 +52,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from convert.outcome.text import LONGEST_LINE
 from tests.suites import hostile_watch as watch
 from tests.suites.hostile_files.archive_files import archive_files
 from tests.suites.hostile_files.asset_files import asset_files
@@ -189,7 +191,7 @@ def run_command(
     if swap is not None and case.swap is not None:
         watch.stop_swapping(swap, case.swap[0])
     run.told = (folder / "told").read_text(errors="surrogateescape")
-    _judge(run, canary)
+    judge(run, canary)
     return run
 
 
@@ -197,7 +199,8 @@ def _holds(path: Path, data: bytes) -> bool:
     return path.is_file() and path.read_bytes() == data
 
 
-def _judge(run: Run, canary: Canary) -> None:
+def judge(run: Run, canary: Canary) -> None:
+    """Add the scores of what a command used, printed and executed to its row."""
     if run.bytes > BYTES:
         run.scores["memory"] = f"{run.bytes / 1e9:.1f} GB"
     unforeseen = run.code == 1 and _UNFORESEEN.search(run.told)
@@ -207,6 +210,9 @@ def _judge(run: Run, canary: Canary) -> None:
         run.scores["escapes"] = ascii(run.told[max(0, found.start() - 40) : found.end() + 20])
     if (line := foreign_line(run.told)) is not None and "tracebacks" not in run.scores:
         run.scores["lines"] = ascii(line[:200])
+    # A program prints the whole text of an exception.
+    if run.verb != "python" and (longest := max(map(len, run.told.splitlines()), default=0)) > LONGEST_LINE + 100:
+        run.scores["lines"] = f"a line of {longest:,} characters"
     if canary.marker.exists():
         run.scores["executed"] = "the canary is there"
         canary.marker.unlink()

@@ -131,6 +131,13 @@ def test_lines_of_a_batch_with_all_its_files_are_known(tmp_path: Path) -> None:
     assert foreign_line("forged") == "forged"
 
 
+@pytest.mark.parametrize(("verb", "scores"), [("convert", ["lines"]), ("python", [])])
+def test_a_long_line_of_the_command_line_counts(verb: str, scores: list[str], tmp_path: Path) -> None:
+    run = suite.Run("odd", "a", verb, 1.0, code=5, told=f"error: there is no {'n' * 100_000}\n")
+    suite.judge(run, Canary(tmp_path / "marker", 1))
+    assert [*run.scores] == scores
+
+
 def test_the_table_of_promises_names_every_class_and_only_tests_that_exist() -> None:
     table = (ROOT / "convert" / "files" / "tests.md").read_text()
     named = set(re.findall(r"`(tests/[\w/]+\.py)", table))
