@@ -37,7 +37,7 @@ from .patches.pytorch.replacements import CaptureReplacements
 from .patches.pytorch.size_keys import keys_reported
 from .patches.pytorch.size_texts import formatted_number, operators_of_bool, text_of_number
 from .patches.pytorch.whole_rnn import infer_rnn_shapes
-from .patches.speed import fast_shapes, stack_frames
+from .patches.speed import compiled_graphs, fast_shapes, stack_frames
 from .patches.speed.field_types import types_looked_up_once
 from .patches.speed.repeats import repeated_blocks
 from .patches.speed.weights_as_described import without_watchers
@@ -347,6 +347,16 @@ TABLE = (
         Put(stack_frames.all_frames),
         why="the short stacks have the frames of layers, which the filter would leave out",
         need=Need.TIME,
+    ),
+    *(
+        Patch(
+            stage,
+            ("torch.fx.GraphModule.recompile",),
+            Wrap(compiled_graphs.when_read),
+            why="each change of a graph writes and compiles its code, of which most never runs",
+            need=Need.TIME,
+        )
+        for stage in (Stage.CAPTURE, Stage.DECOMPOSITIONS, Stage.RUNNABLE)
     ),
     # -- sizes that would be fixed -----------------------------------------------------------------------------------
     Patch(

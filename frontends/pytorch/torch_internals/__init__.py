@@ -330,6 +330,10 @@ def last_node(graph: fx.Graph) -> fx.Node:
     return graph._root.prev
 
 
+NAMES_OF_COMPILED_GRAPHS = ("forward", "_code", "_lineno_map", "_prologue_start", "_in_spec", "_out_spec")
+"""What `GraphModule.recompile` sets: the function on the class, the rest on the object."""
+
+
 def guard_texts(program: ExportedProgram) -> list[str]:
     """Return the conditions on sizes under which a program holds, as Python: `L['x'].size()[0] % 2 == 0`."""
     return list(getattr(program, "_guards_code", None) or ())

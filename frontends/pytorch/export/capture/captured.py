@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from io import StringIO
 from typing import Any
 
@@ -23,6 +23,8 @@ from ...inputs.examples import Call, example_tensor, resized_call
 from ...inputs.output_names import plain_containers
 from ...torch_internals import pytree
 from ..decisions.branches import Branch, Decided, short_lengths
+from ..patch_table import patched
+from ..patches.patch import Stage
 from .dims import finite_bound, is_fixed
 from .guards import sized_guards
 
@@ -41,18 +43,31 @@ class Capture:
     """Whether forward decides on data, or catches exceptions: the capture has one of the ways."""
     admitted: dict[Any, list[int]] = field(default_factory=dict, compare=False, repr=False)
     """The cached result of `admitted_sizes`: a decoder with a cache has its three symbols in two inputs per layer."""
+    runnable: dict[ExportedProgram, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The cached result of `_module`, which captures share that `replace` makes of this one."""
 
     @cached_property
     def callable(self) -> Callable[..., Any]:
         """The program as a module that accepts sizes within the bounds of its dims, ignoring other guards."""
-        return self.program.module(check_guards=False)
+        return partial(_run, self._module(), True)
 
     @cached_property
     def unbounded(self) -> Callable[..., Any]:
         """The program as a module that accepts any sizes."""
-        module: Any = self.program.module(check_guards=False)
-        module.validate_inputs = False  # otherwise PyTorch compares inputs with the bounds
-        return module
+        return partial(_run, self._module(), False)
+
+    def _module(self) -> Any:
+        """Return the program as a module, which is made once: PyTorch copies the graph and compiles its code."""
+        if self.program not in self.runnable:
+            with patched(Stage.RUNNABLE):
+                self.runnable[self.program] = self.program.module(check_guards=False)
+        return self.runnable[self.program]
+
+
+def _run(module: Any, bounded: bool, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a module of a capture; if `bounded`, PyTorch compares the inputs with the bounds of their dims."""
+    module.validate_inputs = bounded
+    return module(*args, **kwargs)
 
 
 def short_branches(done: Capture) -> list[Branch]:
@@ -210,9 +225,10 @@ def gives_same(
     except Exception:
         return None
     args, kwargs = _copied_arguments(module, tensors)
+    kept = kept_state if program is module else kept_content  # a capture has no attributes that it could change
     try:
         # torch.fx prints the source lines of a graph that raises an exception.
-        with torch.random.fork_rng(devices=[]), kept_state(module), redirect_stderr(StringIO()):
+        with torch.random.fork_rng(devices=[]), kept(module), redirect_stderr(StringIO()):
             torch.manual_seed(0)
             got = pytree.tree_leaves(program(*args, **kwargs))
     except Exception:
@@ -227,12 +243,19 @@ def _copied_arguments(module: nn.Module, tensors: dict[str, torch.Tensor]) -> tu
 
 @contextmanager
 def kept_state(module: nn.Module) -> Iterator[None]:
-    """Restore buffers and attributes that forward changes inside the context, and the parameters of a small module,
-    which functional.embedding scales in place if it has a max_norm.
+    """Restore what `kept_content` restores, and attributes that forward changes inside the context."""
+    with kept_content(module), track_assignments(module):
+        yield
+
+
+@contextmanager
+def kept_content(module: nn.Module) -> Iterator[None]:
+    """Restore buffers that forward, or a capture with the same tensors, changes inside the context, and the parameters
+    of a small module, which functional.embedding scales in place if it has a max_norm.
     """
     parameters = [(p, p.detach().clone()) for p in module.parameters()] if is_small(module) else []
     try:
-        with kept_buffers(module), track_assignments(module):
+        with kept_buffers(module):
             yield
     finally:
         with torch.no_grad():

@@ -43,6 +43,8 @@ class Stage(Enum):
     """One call of torch.export below autograd."""
     DECOMPOSITIONS = auto()
     """One call of run_decompositions."""
+    RUNNABLE = auto()
+    """One call of `ExportedProgram.module`."""
     TRACE = auto()
     """One call of torch.jit.trace of a module with compiled submodules."""
     DECISIONS = auto()
