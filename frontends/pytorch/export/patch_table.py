@@ -39,6 +39,7 @@ from .patches.pytorch.size_texts import formatted_number, operators_of_bool, tex
 from .patches.pytorch.whole_rnn import infer_rnn_shapes
 from .patches.speed import compiled_graphs, fast_shapes, stack_frames
 from .patches.speed.field_types import types_looked_up_once
+from .patches.speed.no_cache import without_cache
 from .patches.speed.repeats import repeated_blocks
 from .patches.speed.weights_as_described import without_watchers
 
@@ -332,6 +333,13 @@ TABLE = (
         ("torch._subclasses.fake_tensor.FakeTensorConverter.from_real_tensor",),
         Wrap(without_watchers),
         why="each mode intercepts fifty queries for every weight: a tenth of the time to read ResNet-50",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch._subclasses.fake_tensor.FakeTensorMode._cached_dispatch_impl",),
+        Wrap(without_cache),
+        why="for each new call, an entry is made and checked, which takes as long as the inference",
         need=Need.TIME,
     ),
     Patch(

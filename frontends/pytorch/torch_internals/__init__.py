@@ -94,6 +94,9 @@ NEEDS_CONTENT = (
 is_fake = torch._subclasses.fake_tensor.is_fake
 """Returns whether a tensor has no content, whatever wraps it."""
 
+infer_anew = FakeTensorMode._dispatch_impl
+"""Returns the result of an operator without content, as a `FakeTensorMode` does for calls that its cache lacks."""
+
 unset_fake_temporarily = torch._subclasses.fake_tensor.unset_fake_temporarily
 """A context within which functions compute with content although a capture is running."""
 
