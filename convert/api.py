@@ -174,7 +174,7 @@ def _sniff(
     inputs, method = _from_file(given["inputs"], given["method"], examples=True)
     given = {**given, "inputs": inputs, "method": method}
     chosen = make_options(inputs, options, given["rules"], plugin.fixed_value_support(opened), opened)
-    place, form = destination(opened, to, output)
+    place, form = destination(opened, to, output, chosen)
     single = output is not None and Path(output).name.lower().endswith(form.suffix)
     if parts := plugin.parts_of(opened, chosen, single):
         return _Request(opened, place, form, chosen, {**given, **options}, parts)

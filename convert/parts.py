@@ -17,7 +17,7 @@ from convert.outcome.part_reports import sum_up
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, GenerationVerdict
 from convert.plugin import Format
-from convert.request.destination import exists_error, stem_of
+from convert.request.destination import exists_error, output_folder
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import DTYPE, QUANTIZE
@@ -43,10 +43,11 @@ def convert_parts(
     verified, they first generate together. Raises as `convert` does, `UsageError` for an output that is a single file,
     and `ParityError` for different tokens.
     """
-    folder = Path(f"{stem_of(source)}-{form.name}" if output is None else output)
+    folder = output_folder(source, form, output)
     if folder.name.lower().endswith(form.suffix):
         files = ", ".join(f"{stem}{form.suffix}" for stem in parts)
         raise UsageError(f"this is written as {len(parts)} files: {files}", hint=f"give -o {folder.stem}, a folder")
+    folder /= plugin.folder_of_runtime(form, chosen) or ""
     report.source, report.kind, report.target, report.format = source.label, source.kind, str(folder), form.name
     found = {stem: Report("convert", companions={}) for stem in parts}
     options = {stem: {**given, **chosen, **_dump_of(stem, given)} for stem, chosen in parts.items()}

@@ -219,6 +219,9 @@ class Backend(Protocol):
 
     Its optional `restrict(model, format, options)` notes in `model` which sizes and integers the artefact takes, if the
     source takes more (`GUARDS_KEY`, `RANGE_KEY`). The report states them, and the verification stays within.
+
+    Its optional `folder_of_runtime(format, options)` returns the folder, relative to the output, in which the runtime
+    that `options` name looks for the artefact ("" is the output itself), or None if no runtime is named.
     """
 
     FORMATS: Mapping[str, Format]
@@ -452,6 +455,12 @@ def restrict_inputs(model: ir.Model, form: Format, options: Options) -> None:
     tell = getattr(backend_for(form.name), "restrict", None)
     if tell is not None:
         tell(model, form.name, options)
+
+
+def folder_of_runtime(form: Format, options: Options) -> str | None:
+    """Return where in the output folder the requested runtime looks for the artefact; None if none is requested."""
+    tell = getattr(backend_for(form.name), "folder_of_runtime", None)
+    return None if tell is None else tell(form.name, options)
 
 
 def fixed_value_support(source: Source) -> bool | str:

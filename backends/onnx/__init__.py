@@ -12,6 +12,7 @@ from convert.request.naming import TargetNames
 from convert.request.storage import CALIBRATE, DTYPE, QUANTIZE
 
 from .differences import DIFFERENCES
+from .layouts import LAYOUTS, note_missing_files
 from .options import ACCURACY_LEVEL, BLOCK_SIZE, KEEP_IO, OPSET, RUNTIME, ZERO_POINTS
 
 if TYPE_CHECKING:
@@ -55,6 +56,12 @@ def restrict(model: ir.Model, format: str, options: Options) -> None:
         note_calls(model)
 
 
+def folder_of_runtime(format: str, options: Options) -> str | None:
+    """Return the folder of the ONNX files in a folder that the requested runtime reads."""
+    runtime = RUNTIME.of(options)
+    return LAYOUTS[runtime].folder if runtime else None
+
+
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write `path`, and `<path>.data` next to it if the weights do not fit into one file.
 
@@ -68,15 +75,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     opset, dtype, quantize = OPSET.of(options), DTYPE.of(options), QUANTIZE.of(options)
     rename_io(model, FORMATS[format].names, report)
     if RUNTIME.of(options):
-        from convert.files.companions import companion_folder
-
-        from .fused.decoder import fuse_decoder
-        from .genai import add_genai_config, context_length
-
-        place = Path(report.target)
-        # Narrowing to 16 bits puts casts around operators of onnxruntime's own, also around the whole cache.
-        shared = not dtype and fuse_decoder(model, context_length(model))
-        add_genai_config(model, place.relative_to(companion_folder(place)).as_posix(), shared)
+        _prepare_for_runtime(model, RUNTIME.of(options), dtype, report)
     four = ("--quantize int4", quantize == "int4")
     for option, needs, there in ((KEEP_IO, "--dtype", dtype), *((o, *four) for o in _BLOCK_OPTIONS)):
         if option.of(options) != option.default and not there:
@@ -102,6 +101,24 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
         if not dtype:
             note_lacking_kernels(model, report)
         write_model(model, path, report)
+
+
+def _prepare_for_runtime(model: ir.Model, runtime: str, dtype: str, report: Report) -> None:
+    """Change `model` to what `runtime` runs, and note the files that it needs beside the model."""
+    from convert.files.companions import companion_folder
+    from convert.graph.metadata import COMPANIONS_KEY
+
+    from .fused.decoder import fuse_decoder
+    from .genai import add_genai_config, context_length
+
+    place = Path(report.target)
+    folder = companion_folder(place)
+    if runtime == "genai":
+        # Narrowing to 16 bits puts casts around operators of onnxruntime's own, also around the whole cache.
+        shared = not dtype and fuse_decoder(model, context_length(model))
+        add_genai_config(model, place.relative_to(folder).as_posix(), shared)
+    inputs = [str(v.name) for v in model.graph.inputs]
+    note_missing_files(runtime, inputs, model.meta.get(COMPANIONS_KEY, {}), folder, report)
 
 
 def join(files: Sequence[Path], path: Path, report: Report) -> None:

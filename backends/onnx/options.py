@@ -2,6 +2,8 @@
 
 from convert.plugin import Option
 
+from .layouts import LAYOUTS
+
 OLDEST, NEWEST = 7, 28
 
 # The default is the newest opset that every runtime in use today reads.
@@ -24,7 +26,7 @@ ZERO_POINTS = Option(
 RUNTIME = Option(
     "runtime",
     "",
-    "Write the configuration of a runtime beside a decoder called model.onnx (onnx).",
-    choices=("genai",),
+    "Write a folder as this runtime reads it: -o FOLDER (onnx).",
+    choices=tuple(LAYOUTS),
     metavar="NAME",
 )

@@ -8,9 +8,13 @@ from pathlib import Path
 
 from convert import plugin
 from convert.errors import UsageError
+from convert.files.companions import dtype_suffix
+from convert.files.part_names import PARTS
 from convert.request.elsewhere import ROUTES, route_by_name, route_by_suffix
 from convert.request.nearest import did_you_mean
+from convert.request.options import Options
 from convert.request.source import Source, check_path_text
+from convert.request.storage import DTYPE, QUANTIZE
 
 
 def format_named(name: str) -> plugin.Format:
@@ -73,17 +77,30 @@ def format_of(to: str | None, output: str | Path | None) -> plugin.Format:
     return form
 
 
-def destination(source: Source, to: str | None, output: str | Path | None) -> tuple[Path, plugin.Format]:
+def destination(
+    source: Source, to: str | None, output: str | Path | None, options: Options
+) -> tuple[Path, plugin.Format]:
     """Return where the artefact goes: `output`, or the source's stem with the format's suffix, in the current folder.
 
-    Raises `UsageError`.
+    If `options` name a runtime, and `output` is not the name of a file, the artefact goes to the place in the folder
+    where that runtime looks for it. Raises `UsageError`.
     """
     form = format_of(to, output)
     if output is None and source.path is None:
         raise UsageError("a model in memory has no name", hint="give output=…")
     place = Path(output if output is not None else stem_of(source) + form.suffix)
+    inside = plugin.folder_of_runtime(form, options)
+    if inside is not None and (output is None or not _ends_in(output, form.suffix)):
+        folder = output_folder(source, form, output) / inside
+        suffix = dtype_suffix(folder, QUANTIZE.of(options) or DTYPE.of(options))
+        place = folder / f"{PARTS[0]}{suffix}{form.suffix}"
     check_path_text(form.kind, place)
     return place, form
+
+
+def output_folder(source: Source, form: plugin.Format, output: str | Path | None) -> Path:
+    """Return the folder of an output of several files: `output`, or a name made of the source's and the format's."""
+    return Path(f"{stem_of(source)}-{form.name}" if output is None else output)
 
 
 def exists_error(place: Path, form: plugin.Format, source: Source) -> UsageError:

@@ -13,6 +13,7 @@ from convert import plugin
 from convert.errors import UsageError
 from convert.files.sniff import KINDS
 from convert.request.destination import destination
+from convert.request.options import Options
 from convert.request.source import Source, check_path_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -46,4 +47,4 @@ def test_kinds(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_outputs(form: str, tmp_path: Path) -> None:
     name = plugin.formats()[form].suffix
     with pytest.raises(UsageError, match="UTF-8"):
-        destination(Source("onnx", tmp_path / "m.onnx"), form, tmp_path / f"{ODD}{name}")
+        destination(Source("onnx", tmp_path / "m.onnx"), form, tmp_path / f"{ODD}{name}", Options())

@@ -65,6 +65,8 @@ _COMPANIONS = (
     "config.json", "generation_config.json", "*tokenizer*.json", "tokenizer.model", "special_tokens_map.json",
     "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
     "chat_template.*", "*processor_config.json",
+    MODULES_FILE, "config_sentence_transformers.json", "sentence_*_config.json", "[0-9]_*/config.json",
+    "[0-9]_*/*.safetensors", "[0-9]_*/pytorch_model.bin",
 )  # fmt: skip
 
 _SENTENCE = "sentence_modules"
@@ -324,9 +326,10 @@ def note_windows(model: Any, report: Report) -> None:
 
 def note_companions(model: ir.Model, path: Path) -> None:
     """Note which files of the folder a runtime needs next to a model, except those behind links that lead outside."""
-    found = {file.name: file.resolve() for pattern in _COMPANIONS for file in path.glob(pattern) if file.is_file()}
-    inside = {name: file for name, file in sorted(found.items()) if file.parent == path.resolve()}
-    model.meta[COMPANIONS_KEY] = inside
+    whole = path.resolve()
+    files = sorted(file for pattern in _COMPANIONS for file in path.glob(pattern) if file.is_file())
+    found = {file.relative_to(path).as_posix(): file.resolve() for file in files}
+    model.meta[COMPANIONS_KEY] = {name: file for name, file in found.items() if file.parent == (whole / name).parent}
 
 
 def note_ranges(model: ir.Model) -> None:

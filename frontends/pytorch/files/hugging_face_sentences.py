@@ -1,7 +1,7 @@
 """The modules of sentence-transformers after a folder's transformer: pooling, dense layers, normalization.
 
-modules.json lists the modules with their folders. The outputs are `token_embeddings` and `sentence_embedding`, as in
-optimum's exporter.
+modules.json lists the modules with their folders. The outputs are `last_hidden_state` and `sentence_embedding`:
+optimum, sentence-transformers, transformers.js and text-embeddings-inference look for one of these names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SentenceModules(nn.Module):
         sentence = pool(tokens, mask)
         for step in others:
             sentence = step(sentence)
-        return {"token_embeddings": tokens, "sentence_embedding": sentence}
+        return {"last_hidden_state": tokens, "sentence_embedding": sentence}
 
 
 # -- pooling ----------------------------------------------------------------------------------------------------------

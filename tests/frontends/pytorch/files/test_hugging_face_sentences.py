@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.files.hugging_face import note_companions
 from convert.frontends.pytorch.files.hugging_face_sentences import SentenceModules, load_sentence_modules
 from safetensors.torch import save_file
 
 import convert
 from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
+from convert.files.companions import copy_companions
+from convert.graph import Graph
+from convert.graph.metadata import COMPANIONS_KEY
 from convert.outcome.report import Report
 from convert.request.options import Options
 from convert.request.source import Source
@@ -76,7 +80,7 @@ def test_pooling_takes_the_tokens_that_the_mask_leaves(name: str, tmp_path: Path
     tokens = np.random.default_rng(0).normal(size=(4, 5, WIDTH)) - 3
     found = load_sentence_modules(tmp_path)(torch.from_numpy(tokens), torch.from_numpy(MASKS))
     np.testing.assert_allclose(found["sentence_embedding"].numpy(), POOLINGS[name](tokens, MASKS), rtol=1e-9)
-    np.testing.assert_array_equal(found["token_embeddings"].numpy(), tokens)
+    np.testing.assert_array_equal(found["last_hidden_state"].numpy(), tokens)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def test_a_folder_gives_embeddings_of_sentences(pickled: bool, tmp_path: Path) -
     list_modules(folder, ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("Normalize", "3_Normalize"))
     report = Report("convert")
     model = frontend.read(Source("hf-folder", folder), Options(), report)
-    assert [v.name for v in model.graph.outputs] == ["token_embeddings", "sentence_embedding"]
+    assert [v.name for v in model.graph.outputs] == ["last_hidden_state", "sentence_embedding"]
     assert list(map(str, model.graph.outputs[1].shape or ())) == ["batch_size", "6"]
     assert not [note for note in report.notes if note.code == "unused-modules"]
     mask = MASKS[:3]
@@ -171,7 +175,7 @@ def test_an_encoder_of_t5_embeds_sentences(tmp_path: Path) -> None:
     write_module(tmp_path / "m", "1_Pooling", pooling("mean_tokens"))
     list_modules(tmp_path / "m", ("Pooling", "1_Pooling"))
     report = convert.convert(tmp_path / "m", "onnx", tmp_path / "out", verify=False)
-    assert [t.name for t in report.outputs] == ["token_embeddings", "sentence_embedding"]
+    assert [t.name for t in report.outputs] == ["last_hidden_state", "sentence_embedding"]
 
 
 @pytest.mark.parametrize(
@@ -225,3 +229,19 @@ def test_a_mask_may_be_left_out(tmp_path: Path) -> None:
     modules: SentenceModules = load_sentence_modules(tmp_path)
     tokens = torch.randn(2, 3, WIDTH)
     torch.testing.assert_close(modules(tokens, None)["sentence_embedding"], tokens.mean(1))
+
+
+def test_modules_are_copied_beside_the_model(tmp_path: Path) -> None:
+    """sentence-transformers and text-embeddings-inference pool by these files."""
+    folder, place = tmp_path / "source", tmp_path / "out" / "model.onnx"
+    inside = ["1_Pooling/config.json", "2_Dense/model.safetensors", "config.json", "modules.json"]
+    for name in [*inside, "3_More/other.txt", "weights.bin", "4_Link/other.txt"]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("{}")
+    (folder / "tokenizer.json").symlink_to("config.json")
+    (tmp_path / "elsewhere.json").write_text("{}")
+    (folder / "4_Link" / "config.json").symlink_to(tmp_path / "elsewhere.json")
+    note_companions(model := Graph().model(), folder)
+    copy_companions(model.meta[COMPANIONS_KEY], place, Report("convert"))
+    written = [file.relative_to(place.parent).as_posix() for file in place.parent.rglob("*") if file.is_file()]
+    assert sorted(written) == [*inside, "tokenizer.json"]
