@@ -45,6 +45,7 @@ from .files.hugging_face import (
     is_hugging_face,
     leaves_out_modules,
     note_companions,
+    note_first_call,
     note_ranges,
     note_windows,
     rename_cache_inputs,
@@ -90,6 +91,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
             note_unused_modules(
                 loaded, used, [n for n in names if not is_cache_parameter(n)], tower_names(loaded), report
             )
+        note_first_call(model)
         rename_cache_inputs(model)
         note_ranges(model)
         if source.path is not None:

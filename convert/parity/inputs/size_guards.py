@@ -212,7 +212,7 @@ def _beside_numbers(
 
 def _nearby_sizes(size: int, bounds: Sequence[int | None], most: int) -> list[int]:
     """Return the allowed sizes around this one, the nearest `most` of them, sorted."""
-    low, high = bounds[0] or 1, bounds[1]
+    low, high = 1 if bounds[0] is None else bounds[0], bounds[1]
     near = [n for n in range(max(low, size - _REACH), size + _REACH + 1) if high is None or n <= high]
     return sorted(sorted(near, key=lambda n: (abs(n - size), n < size))[:most])
 

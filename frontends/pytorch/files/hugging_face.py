@@ -25,7 +25,8 @@ from convert.errors import (
     memory_of_library,
 )
 from convert.files.sniff import sniff
-from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
+from convert.graph.metadata import COMPANIONS_KEY, DIMS_KEY, RANGE_KEY
+from convert.graph.values import known_dims
 from convert.outcome.extras import install_command
 from convert.outcome.report import Report
 from convert.processes.sandbox import in_confined_thread
@@ -337,6 +338,22 @@ def note_ranges(model: ir.Model) -> None:
     for value in model.graph.inputs:
         if str(value.name).endswith("attention_mask") and value.dtype is not None and value.dtype.is_integer():
             value.metadata_props[RANGE_KEY] = "[0, 1]"
+
+
+def note_first_call(model: ir.Model) -> None:
+    """Record in the graph that a cache may be empty, as in a decoder's first call.
+
+    torch.export captures with longer ones, and finds no least size below 1. The decoder of an encoder is left out: its
+    first call is another file, and a text of no tokens has no attention.
+    """
+    bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
+    caches = [known_dims(v) or () for v in model.graph.inputs if is_cache_parameter(str(v.name))]
+    if any("_encoder_" in str(v.name) for v in model.graph.inputs):
+        return
+    for name in {dims[2] for dims in caches if len(dims) == 4 and isinstance(dims[2], str)}:
+        low, high = bounds.get(name) or (None, None)
+        bounds[name] = [low if low is not None and low > 1 else 0, high]
+    model.metadata_props[DIMS_KEY] = json.dumps(bounds)
 
 
 def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, new: torch.Tensor) -> torch.Tensor:

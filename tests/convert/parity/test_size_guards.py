@@ -77,6 +77,9 @@ def test_bounds_hold() -> None:
     found = fit_sizes({"h": 3}, ["h % 8 == 0"], {"h": [5, 100]})
     assert found == {"h": 8}
     assert fit_sizes({"h": 30}, ["h % 8 == 0"], {"h": [1, 31]}) == {"h": 24}
+    # only the past of a decoder may be empty, by its bound
+    assert fit_sizes({"past": 2, "new": 5}, ["past == 0 or new == 1"], {"past": [0, None]}) == {"past": 0, "new": 5}
+    assert fit_sizes({"past": 2, "new": 5}, ["past == 0 or new == 1"], {"past": [None, 2]}) == {"past": 2, "new": 1}
 
 
 def model(shapes: list[list[int | str]], **metadata: object) -> ir.Model:
@@ -116,7 +119,7 @@ def test_dims_that_others_determine_follow_them() -> None:
         (50, 16, {}, 50),
         (2, 1, {}, 1),
         (2, 0, {}, 2),
-        (2, 0, {"n": [0, None]}, 2),
+        (2, 0, {"n": [0, None]}, 0),
         (5, 9, {"n": [1, 9]}, 9),
         (5, 9, {"n": [1, 8]}, 5),
         (5, 3, {"n": [4, None]}, 5),

@@ -22,7 +22,7 @@ from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
 from convert.files.companions import copy_companions
 from convert.files.sniff import sniff
 from convert.outcome.report import Report
-from convert.parity.inputs.feeds import generate_feeds
+from convert.parity.inputs.feeds import generate_feeds, smallest_feed
 from convert.request.options import Options, parse_input
 from convert.request.source import Source
 from tests.support.greedy import greedy
@@ -178,6 +178,9 @@ def test_the_cache_is_passed_on_from_step_to_step(name: str, folders: Path) -> N
     inputs, outputs = ([str(v.name) for v in values] for values in (model.graph.inputs, model.graph.outputs))
     assert inputs[:2] == ["input_ids", "past_key_values.0.key"]
     assert outputs[:2] == ["logits", "present.0.key"]
+    first = smallest_feed(model, 0)
+    assert first is not None
+    assert first.arrays["past_key_values.0.key"].shape[2] == 0  # the first call is verified
     ids = np.array([[3, 9, 27, 31, 43, 29], [1, 2, 4, 8, 16, 32]])
     with torch.no_grad():
         want = make(name)(torch.from_numpy(ids)).logits.numpy()
