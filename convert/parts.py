@@ -78,7 +78,8 @@ def convert_parts(
         if not kept and all(part.verdict is not None for part in found.values()):
             written = {stem: places[name] for stem, name in names.items() if places[name].exists()}
             generation = _hold_generation(written, form, source, found, chosen, given, report)
-    copy_companions(_companions(found, names, source), folder / next(iter(names.values())), report, nested and folder)
+    first = folder / next(iter(names.values()))
+    copy_companions(_companions(found, names, source), first, report, folder if nested else None)
     sum_up(report, _by_label(found), shared_weights=not nested)
     if report.verdict is not None:
         report.verdict = replace(report.verdict, generation=generation)

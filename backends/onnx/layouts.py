@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from convert.outcome.report import Report
+if TYPE_CHECKING:
+    from convert.outcome.report import Report
 
 _TEXT = "tokenizer.json"
 _MEDIA = "preprocessor_config.json"

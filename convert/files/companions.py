@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from convert import limits
 from convert.errors import ConvertError, ResourceLimit
@@ -24,11 +23,10 @@ def companion_folder(place: Path) -> Path:
     return place.parent.parent if place.parent.name == _HUB_FOLDER else place.parent
 
 
-def copy_companions(
-    files: Mapping[str, Path | bytes], place: Path, report: Report, folder: Path | Literal[False] = False
-) -> None:
-    """Copy `files` to `folder`, or to the `companion_folder` of the artefact `place`, and add notes; no existing file
-    is replaced.
+def copy_companions(files: Mapping[str, Path | bytes], place: Path, report: Report, folder: Path | None = None) -> None:
+    """Copy `files` beside the artefact `place`, and add notes; no existing file is replaced.
+
+    folder: where they belong; by default the `companion_folder` of the artefact.
 
     Files are copied only if the artefact is named `model`, or like a part of one (`NAMES`): runtimes find such an
     artefact by its folder. Beside any other artefact, the files could belong to a second model; a note then names them,

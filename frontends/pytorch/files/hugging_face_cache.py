@@ -53,7 +53,8 @@ def is_cache(value: Any) -> bool:
 
 def cache_outputs(model: Any, cache: Any) -> list[tuple[str, torch.Tensor]]:
     """Return the tensors of a cache by the names of their outputs."""
-    return [(_name(PRESENT, "present", *place), tensor) for *place, tensor in _tensors(model, cache)]
+    parts = _tensors(model, cache)
+    return [(_name(PRESENT, "present", layer, part, index), tensor) for layer, part, index, tensor in parts]
 
 
 def cache_specs(model: Any, sizes: Mapping[str, Any]) -> list[InputSpec]:
