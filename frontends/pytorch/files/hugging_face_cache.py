@@ -71,6 +71,8 @@ def cache_specs(model: Any, sizes: Mapping[str, Any]) -> list[InputSpec]:
             f"{type(error).__name__}: {' '.join(str(error).split())[:300]}",
             hint=_WITHOUT,
         ) from error
+    if not is_cache(cache):
+        raise Unsupported(f"{type(model).__name__} returns no cache with layers", hint=_WITHOUT)
     specs: list[InputSpec] = []
     fits = True
     for layer, part, index, tensor in _tensors(model, cache):

@@ -18,7 +18,7 @@ WITH_PAST = "text-generation-with-past"
 _CLASSES: dict[str, tuple[str, ...]] = {
     "": ("AutoModel",),
     "feature-extraction": ("AutoModel",),
-    SENTENCE_TASK: ("AutoModel",),
+    SENTENCE_TASK: ("AutoModelForTextEncoding", "AutoModel"),  # sentence-transformers has the encoder of T5 only
     "fill-mask": ("AutoModelForMaskedLM",),
     "next-sentence-prediction": ("AutoModelForNextSentencePrediction",),
     "text-generation": ("AutoModelForCausalLM",),
@@ -117,9 +117,7 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
-    text = task == SENTENCE_TASK and config.get("is_encoder_decoder")  # for T5, sentence-transformers uses the encoder
-    wanted = ("AutoModelForTextEncoding",) if text else _CLASSES[task]
-    classes = [getattr(transformers, name) for name in wanted if hasattr(transformers, name)]
+    classes = [getattr(transformers, name) for name in _CLASSES[task] if hasattr(transformers, name)]
     configs = transformers.models.auto.configuration_auto.CONFIG_MAPPING
     kind = str(config.get("model_type"))
     if kind not in configs and classes:

@@ -228,6 +228,13 @@ def test_a_cache_of_other_tensors_is_refused() -> None:
     assert caught.value.hint == "--task text-generation converts the model without it"
 
 
+def test_a_forward_that_returns_no_cache_is_refused() -> None:
+    """RecurrentGemma keeps its states in its modules."""
+    config = transformers.RecurrentGemmaConfig(**{**SMALL, "num_hidden_layers": 3, "lru_width": 16})
+    with pytest.raises(Unsupported, match="returns no cache with layers"):
+        requested_specs(transformers.RecurrentGemmaForCausalLM(config).eval(), Options())
+
+
 def test_a_forward_that_fails_with_its_cache_is_refused() -> None:
     """Kimi Linear asks its layers of attention for a length; this one has none."""
     sizes = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16}

@@ -34,6 +34,9 @@ transformers: Any = pytest.importorskip("transformers", reason="the classes are 
         ("superpoint", "keypoint-detection", "SuperPointForKeypointDetection"),
         ("videomae", "video-classification", "VideoMAEForVideoClassification"),
         ("vilt", "visual-question-answering", "ViltForQuestionAnswering"),
+        ("t5", "sentence-similarity", "T5EncoderModel"),
+        ("bert", "sentence-similarity", "BertModel"),
+        ("qwen3", "sentence-similarity", "Qwen3Model"),
         ("layoutlm", "document-question-answering", "LayoutLMForQuestionAnswering"),
     ],
 )
