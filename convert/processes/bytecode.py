@@ -1,8 +1,8 @@
 """Finds imported packages that were installed without bytecode, which a confined command cannot write for itself.
 
-pip compiles what it installs, uv and an editable install do not. Python then compiles each module on import and keeps
-the result beside it. The worker of a command may not write there (`confine_command`), so every command would compile
-PyTorch and TensorFlow again: 13 of 21 CPU seconds of a small conversion.
+pip compiles what it installs, uv does not. Python then compiles each module on import and keeps the result beside it.
+The worker of a command may not write there (`confine_command`), so every command would compile PyTorch and TensorFlow
+again: 13 of 21 CPU seconds of a small conversion.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import sysconfig
 from collections import Counter
 from pathlib import Path
 
@@ -21,15 +22,20 @@ _FEW = 500
 
 
 def modules_without_bytecode() -> Counter[tuple[str, str]]:
-    """Return how many imported modules have no bytecode on disk, by the name and the parent folder of their package."""
+    """Return how many imported modules have no bytecode on disk, by the name and the parent folder of their package.
+
+    Only packages that were installed into the environment count, and no checkouts or generated modules.
+    """
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     found: Counter[tuple[str, str]] = Counter()
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
         if spec is None or not spec.has_location or spec.cached is None or os.path.exists(spec.cached):
             continue
         package = name.partition(".")[0]
-        place = getattr(sys.modules.get(package), "__file__", None) or spec.origin
-        found[package, str(Path(place).parent.parent)] += 1
+        place = str(Path(getattr(sys.modules.get(package), "__file__", None) or spec.origin).parent.parent)
+        if place in installed:
+            found[package, place] += 1
     return found
 
 

@@ -7,6 +7,7 @@ import os
 import py_compile
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ def test_modules_without_bytecode_are_counted(tmp_path: Path, monkeypatch: pytes
     for name in ("one", "two"):
         importlib.import_module(f"{package.name}.{name}")
     key = (package.name, str(tmp_path))
+    assert key not in bytecode.modules_without_bytecode(), "a checkout"
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     assert bytecode.modules_without_bytecode()[key] == 3
 
     monkeypatch.setattr(bytecode, "_FEW", 1)
