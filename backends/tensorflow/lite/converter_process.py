@@ -66,8 +66,9 @@ def main(folder: Path) -> None:
         data = _quantized(written, folder, job["quantized"])
         data = _with_detections(data, folder, job["detections"]) if job["detections"] else data
         data = data if job["io_dtype"] == "float32" else set_io_dtypes(data, job["io_dtype"])
+        data = compact(data)  # before metadata, whose archive of labels is behind the last table
         data = add_metadata(data, FileMetadata.of(job["metadata"])) if job["metadata"] else data
-        (folder / "model.tflite").write_bytes(compact(data))
+        (folder / "model.tflite").write_bytes(data)
     except NotInSteps as error:
         status["lost"] = list(error.args)
     except Exception as error:  # these classes are not public

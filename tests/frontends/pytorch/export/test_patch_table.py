@@ -49,8 +49,9 @@ def import_modules(row: Patch, name: str) -> None:
         if find_spec(row.library) is None:
             pytest.skip(f"{row.library} is not installed")
         declare_torchvision_operators()
-    with suppress(ImportError):  # the part before the last may be a class
-        for place in ("mamba.modeling_mamba", "lfm2.modeling_lfm2"):
+    for place in ("mamba.modeling_mamba", "mamba2.modeling_mamba2", "lfm2.modeling_lfm2",
+                  "qwen3_next.modeling_qwen3_next", "kimi_linear.modeling_kimi_linear"):  # fmt: skip
+        with suppress(ImportError):  # the part before the last may be a class
             importlib.import_module(name.rpartition(".")[0].replace("*", place))
 
 

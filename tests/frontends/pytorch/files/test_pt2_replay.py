@@ -17,7 +17,7 @@ from tests.suites.hostile_files.case import members, stored
 from tests.suites.hostile_files.program_files import GOOD, MODEL, Change, calls, descriptions
 
 CHANGES = {
-    "strides of -1": "non-positive stride",
+    "strides of -1": "a convolution has the stride [-1, -1]",
     "strides of 1099511627776": "makes float32[s31, 8, 1, 1], described as float32[s31, 8, 26, 26]",
     "an argument twice": "'input' specified both as positional and keyword argument",
     "an operator as an argument": "for argument 'self'",
@@ -35,7 +35,7 @@ def test_a_program_that_contradicts_itself(name: str, tmp_path: Path, recwarn: A
     change: Change = (descriptions() | calls("x"))[name]
     change(document)
     path = stored(tmp_path / "m.pt2", original | {MODEL: json.dumps(document).encode()})
-    with pytest.raises(BadInput, match="contradicts itself") as told:
+    with pytest.raises(BadInput, match=r"contradicts itself|has the stride") as told:
         convert.inspect(path)
     assert CHANGES[name] in str(told.value)
     assert not recwarn.list
