@@ -14,8 +14,9 @@ import onnx_ir as ir
 from convert.errors import ConvertError
 from convert.graph.values import known_dims
 from convert.reference.executor import run
+from convert.runtimes.generation import PAST
 
-IDS, MASK, POSITIONS, PAST = "input_ids", "attention_mask", "position_ids", "past_key_values."
+IDS, MASK, POSITIONS = "input_ids", "attention_mask", "position_ids"
 
 
 class Samples:
@@ -26,10 +27,13 @@ class Samples:
         self.parts: dict[str, ir.Model] = {}
 
     def evaluate(self, value: ir.Value, feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """Return `value` for these inputs; None if it depends on other inputs, or cannot be evaluated."""
+        """Return `value` for these inputs; None if it depends on other inputs, or cannot be evaluated.
+
+        Also returns None if it depends on tokens or on the content of the cache: no samples of these show everything.
+        """
         part = self._part(str(value.name))
         names = {str(v.name) for v in part.graph.inputs}
-        if not names <= feeds.keys():
+        if not names <= feeds.keys() or any(_is_content_read(v) for v in part.graph.inputs):
             return None
         try:
             return np.asarray(run(part, {name: feeds[name] for name in names})[str(value.name)])
@@ -53,10 +57,16 @@ class Samples:
         return part
 
 
+def _is_content_read(value: ir.Value) -> bool:
+    """Return whether the tokens or a cache are read for more than their shape."""
+    name = str(value.name)
+    return (name == IDS or name.startswith(PAST)) and any(node.op_type != "Shape" for node in value.consumers())
+
+
 def decoder_feeds(model: ir.Model, mask: np.ndarray, length: int) -> dict[str, np.ndarray]:
     """Return inputs of a call with `length` new tokens, whose mask is `mask` [rows, past + length].
 
-    The cache has no content, only a shape.
+    Tokens and the cache have no content, only a shape.
     """
     rows, total = mask.shape
     feeds = {IDS: np.zeros((rows, length), np.int64), MASK: mask.astype(np.int64)}
