@@ -13,7 +13,7 @@ from convert.errors import ConvertError, ParityError, Unsupported, UsageError
 from convert.files.companions import copy_companions, dtype_suffix
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
-from convert.outcome.part_reports import sum_up
+from convert.outcome.part_reports import has_folders, sum_up
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, GenerationVerdict
 from convert.plugin import Format
@@ -52,14 +52,14 @@ def convert_parts(
     found = {stem: Report("convert", companions={}) for stem in parts}
     options = {stem: {**given, **chosen, **_dump_of(stem, given)} for stem, chosen in parts.items()}
     joined = plugin.joined_parts(form, parts)
-    nested = any("/" in stem for stem in parts)
+    nested = has_folders(parts)
     dtype = "" if nested else dtype_suffix(folder, QUANTIZE.of(chosen) or DTYPE.of(chosen))
     ending = f"{dtype}{form.suffix}"
     names = {stem: f"{stem}{ending}" for stem in (*parts, *joined)}
     if given["dry_run"]:
         for stem in parts:
             convert(folder / names[stem], **options[stem], report=found[stem])
-        sum_up(report, _by_label(found), shared_weights=not nested)
+        sum_up(report, found)
         return report
     read = _files_of(source)
     kept = _checked(folder, names, form, source, read, given)
@@ -80,15 +80,10 @@ def convert_parts(
             generation = _hold_generation(written, form, source, found, chosen, given, report)
     first = folder / next(iter(names.values()))
     copy_companions(_companions(found, names, source), first, report, folder if nested else None)
-    sum_up(report, _by_label(found), shared_weights=not nested)
+    sum_up(report, found)
     if report.verdict is not None:
         report.verdict = replace(report.verdict, generation=generation)
     return report
-
-
-def _by_label(found: Mapping[str, Report]) -> dict[str, Report]:
-    """Return the reports by the names that a user sees: `unet` for the file `unet/model`."""
-    return {stem.partition("/")[0]: part for stem, part in found.items()}
 
 
 def _companions(found: Mapping[str, Report], names: Mapping[str, str], source: Source) -> dict[str, Path | bytes]:
@@ -184,7 +179,7 @@ def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path
         with atomic_replacement(folder, force=False, read=read) as new:
             new.mkdir()
             yield {name: new / name for name in names}
-    elif any("/" in name for name in names):  # each of these has a folder of its own, which may hold other files
+    elif has_folders(names):  # each of these has a folder of its own, which may hold other files
         with ExitStack() as stack:
             replaced = {
                 name: stack.enter_context(atomic_replacement(folder / name, force=force, read=read)) for name in names

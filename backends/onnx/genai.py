@@ -15,9 +15,9 @@ from convert.errors import BadInput, Problem, Unsupported, UsageError
 from convert.files.counted_json import parse_json
 from convert.graph.metadata import COMPANIONS_KEY, DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.values import known_dims
+from convert.runtimes.generation import PAST, PRESENT
 
 NAME = "genai_config.json"
-_PAST, _PRESENT = "past_key_values.", "present."
 _INPUTS = ("input_ids", "attention_mask", "position_ids")
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 _OWN_TYPES = ("phi3",)
@@ -38,9 +38,9 @@ def add_genai_config(model: ir.Model, file: str, shared_cache: bool = False) -> 
 
     shared_cache: whether the cache may be one buffer that every call writes new keys and values into.
 
-    Raises `UsageError` for a model that does not come from a Hugging Face folder, `Unsupported` unless the model is a
-    decoder whose cache has keys and values of equal sizes, and `BadInput` for configurations with other values than
-    tokens and numbers in their places.
+    - Raises `UsageError` for a model that does not come from a Hugging Face folder.
+    - Raises `Unsupported` unless the model is a decoder whose cache has keys and values of equal sizes.
+    - Raises `BadInput` for configurations with other values than tokens and numbers in their places.
     """
     config, chosen = _configurations(model)
     found = _configuration(model, file, config, chosen)
@@ -67,7 +67,7 @@ def note_calls(model: ir.Model) -> None:
     inputs = {str(v.name): v for v in model.graph.inputs}
     if "position_ids" in inputs:
         inputs["position_ids"].metadata_props[RANGE_KEY] = json.dumps([0, context_length(model) - 1])
-    cache = next((known_dims(v) or () for name, v in inputs.items() if name.startswith(_PAST)), ())
+    cache = next((known_dims(v) or () for name, v in inputs.items() if name.startswith(PAST)), ())
     new = known_dims(inputs["input_ids"]) or () if "input_ids" in inputs else ()
     if len(cache) == 4 and len(new) == 2:
         sizes = [(new[0], 1), (new[1], 1), (cache[2], 0)]
@@ -144,14 +144,14 @@ def _configuration(model: ir.Model, file: str, config: dict[str, Any], chosen: d
                 "hidden_size": _size("hidden_size", config.get("hidden_size", config.get("n_embd", heads * size))),
                 "inputs": {
                     **{name: name for name in _INPUTS if name in names},
-                    **{f"past_{half}_names": f"{_PAST}%d.{half}" for half in halves},
+                    **{f"past_{half}_names": f"{PAST}%d.{half}" for half in halves},
                 },
                 "num_attention_heads": _size("heads", config.get("num_attention_heads", config.get("n_head", heads))),
                 "num_hidden_layers": layers,
                 "num_key_value_heads": heads,
                 "outputs": {
                     "logits": "logits",
-                    **{f"present_{half}_names": f"{_PRESENT}%d.{half}" for half in halves},
+                    **{f"present_{half}_names": f"{PRESENT}%d.{half}" for half in halves},
                 },
                 "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
             },
@@ -169,11 +169,11 @@ def _configuration(model: ir.Model, file: str, config: dict[str, Any], chosen: d
 def _cache(model: ir.Model) -> tuple[int, int, int]:
     """Return the number of layers, of heads, and the head size. Raises `Unsupported` for anything but a decoder."""
     outputs = {str(v.name) for v in model.graph.outputs}
-    others = [str(v.name) for v in model.graph.inputs if not str(v.name).startswith(_PAST)]
-    cache = {str(v.name): known_dims(v) or () for v in model.graph.inputs if str(v.name).startswith(_PAST)}
+    others = [str(v.name) for v in model.graph.inputs if not str(v.name).startswith(PAST)]
+    cache = {str(v.name): known_dims(v) or () for v in model.graph.inputs if str(v.name).startswith(PAST)}
     sizes = {dims[1::2] for dims in cache.values()}
     layers = len(cache) // 2
-    wanted = {f"{_PAST}{n}.{half}" for n in range(layers) for half in ("key", "value")}
+    wanted = {f"{PAST}{n}.{half}" for n in range(layers) for half in ("key", "value")}
     problems = [f"{name} is an input" for name in others if name not in _INPUTS]
     if "input_ids" not in others or "logits" not in outputs:
         problems.append("there is no input input_ids and output logits")

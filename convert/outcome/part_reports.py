@@ -1,8 +1,8 @@
-"""Joins the reports of the parts of a model: an encoder, its decoder, and the decoder with a cache."""
+"""Joins the reports of the parts of a model: an encoder with its decoders, or the models of a pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from convert.outcome.notes import prefixed_note
@@ -10,16 +10,23 @@ from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 
-def sum_up(report: Report, found: Mapping[str, Report], *, shared_weights: bool = True) -> None:
+def has_folders(stems: Iterable[str]) -> bool:
+    """Return whether parts have folders of their own (`unet/model`), as the models of a pipeline have."""
+    return any("/" in stem for stem in stems)
+
+
+def sum_up(report: Report, parts: Mapping[str, Report]) -> None:
     """Return one report: the facts that all parts share, and the facts of each part under its name.
 
-    shared_weights: the parts have the same weights, as an encoder with two decoders has.
+    A part with a folder of its own has the name of the folder, and weights of its own. Other parts have the same
+    weights, as an encoder and its decoders have.
     """
+    whole = sum if has_folders(parts) else max
+    found = {stem.partition("/")[0]: part for stem, part in parts.items()}
     for stem, part in found.items():
         report.inputs += [replace(t, name=f"{stem}: {t.name}") for t in part.inputs]
         report.outputs += [replace(t, name=f"{stem}: {t.name}") for t in part.outputs]
         report.output_bytes += part.output_bytes
-        whole = max if shared_weights else sum
         report.parameters = whole((report.parameters, part.parameters))
         report.weight_bytes += part.weight_bytes
         report.unverified = report.unverified or part.unverified

@@ -112,8 +112,7 @@ def verify_parts(
     compared = {file.name for stem, file in target.files.items() if stem in options or generates}
     if left_out := sorted(_models(target) - compared):
         report.note(f"not compared: {', '.join(left_out)}", code="not-compared")
-    nested = any("/" in stem for stem in found)
-    sum_up(report, {stem.partition("/")[0]: part for stem, part in found.items()}, shared_weights=not nested)
+    sum_up(report, found)
     verdict = report.verdict
     if verdict is not None and verdict.status != FAIL and generates:
         with report.stage("verify"):

@@ -26,8 +26,9 @@ from convert.passes.tidy.clean import clean
 from convert.patterns.expressions import Tensor, either, op
 from convert.patterns.find import Pattern, find
 from convert.patterns.layers import find_layers
+from convert.runtimes.generation import PAST
 
-from .sampled import IDS, MASK, PAST, POSITIONS, Samples, causal_window, table_by_position
+from .sampled import IDS, MASK, POSITIONS, Samples, causal_window, table_by_position
 
 DOMAIN = "com.microsoft"
 _ATTENTION = frozenset({"scale", "softcap"})
@@ -80,7 +81,7 @@ class _Heads:
 
 
 def _before_rotary(value: ir.Value) -> _Heads:
-    """Return what a rotary embedding of halves was applied to; `value` itself if there is none."""
+    """Return the input of a rotary embedding of halves, with its angles; `value` itself without such an embedding."""
     size = (known_dims(value) or (None,))[-1]
     half = size // 2 if isinstance(size, int) else 0
     for found in find(_ROTARY, value) if half else ():

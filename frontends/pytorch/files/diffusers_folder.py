@@ -20,7 +20,7 @@ from convert.request.options import Options
 
 from .diffusers_index import left_out, parts_of_folder
 from .diffusers_parts import CLASSES
-from .hugging_face import import_class, offline
+from .hugging_face import check_keys, import_class, offline, silent
 from .hugging_face_counts import bounded_by_weights
 from .hugging_face_tasks import PART
 
@@ -114,7 +114,7 @@ def load_component(folder: Path, options: Options, report: Report) -> torch.nn.M
             )
 
     try:
-        with warnings.catch_warnings(), _silent(diffusers), offline(), _float32():
+        with warnings.catch_warnings(), silent(diffusers), offline(), _float32():
             warnings.simplefilter("ignore")
             model, info = loaded_model() if options.trust else in_confined_thread(loaded_model)
     except ResourceLimit:
@@ -125,17 +125,8 @@ def load_component(folder: Path, options: Options, report: Report) -> torch.nn.M
             f"diffusers could not load {folder}: {type(error).__name__}: {text}",
             hint="check that config.json and the weights belong together, and the version of diffusers",
         ) from error
-    if missing := sorted(info["missing_keys"]):
-        raise BadInput(
-            f"{folder} lacks weights of {kind.__name__}: {', '.join(missing[:8])}{' …' if missing[8:] else ''}",
-            hint="get config.json and the weights of one model into the folder",
-        )
-    if unused := sorted(info["unexpected_keys"]):
-        report.note(
-            f"weights of the folder that {kind.__name__} has no place for are left out: "
-            f"{', '.join(unused[:8])}{' …' if unused[8:] else ''}",
-            code="unused-weights",
-        )
+    hint = "get config.json and the weights of one model into the folder"
+    check_keys(folder, kind.__name__, info["missing_keys"], info["unexpected_keys"], hint, report)
     report.note(
         f"the folder was loaded as {kind.__name__} of diffusers {diffusers.__version__}, in float32", code="loaded-as"
     )
@@ -155,20 +146,6 @@ def weights_variant(folder: Path) -> str:
     if len(variants) > 1:
         raise UsageError(f"{folder} has weights in {' and '.join(variants)}", hint="leave one of them in the folder")
     return variants[0]
-
-
-@contextmanager
-def _silent(diffusers: Any) -> Iterator[None]:
-    """Suppress progress and warnings, which contain texts from the file."""
-    logging = diffusers.utils.logging
-    level = logging.get_verbosity()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        logging.enable_progress_bar()
 
 
 @contextmanager

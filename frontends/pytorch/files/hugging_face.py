@@ -87,17 +87,8 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     sentences = has_sentence_modules(path, TASK.of(options))
     # Sentence pooling follows the tokens; the transformer's own pooler is unused, and often not saved.
     missing = sorted(m for m in loaded["missing_keys"] if not (sentences and m.startswith("pooler.")))
-    if missing:
-        raise BadInput(
-            f"{path} lacks weights of {type(model).__name__}: {', '.join(missing[:8])}{' …' if missing[8:] else ''}",
-            hint="they would be random; name the class that the weights are of under architectures in config.json",
-        )
-    if unused := sorted(loaded["unexpected_keys"]):
-        report.note(
-            f"weights of the folder that {type(model).__name__} has no place for are left out: "
-            f"{', '.join(unused[:8])}{' …' if unused[8:] else ''}",
-            code="unused-weights",
-        )
+    hint = "they would be random; name the class that the weights are of under architectures in config.json"
+    check_keys(path, type(model).__name__, missing, loaded["unexpected_keys"], hint, report)
     if sentences:
         setattr(model, _SENTENCE, load_sentence_modules(path))
     report.note(
@@ -131,7 +122,7 @@ def _pretrained(
             )
 
     try:
-        with warnings.catch_warnings(), _silent(transformers), offline():
+        with warnings.catch_warnings(), silent(transformers), offline():
             warnings.simplefilter("ignore")
             model, found = loaded_model() if options.trust else in_confined_thread(loaded_model)
     except ResourceLimit:
@@ -162,6 +153,22 @@ def _plain_config(transformers: Any, path: Path, weights: Mapping[str, torch.Ten
     config = transformers.AutoConfig.from_pretrained(str(path), local_files_only=True)
     del config.quantization_config
     return {"config": config, "state_dict": dict(weights)}
+
+
+def check_keys(path: Path, kind: str, missing: Iterable[str], unused: Iterable[str], hint: str, report: Report) -> None:
+    """Raise `BadInput` for weights that a folder lacks, and note those that the class `kind` has no place for."""
+    if lacking := _first_of(missing):
+        raise BadInput(f"{path} lacks weights of {kind}: {lacking}", hint=hint)
+    if left := _first_of(unused):
+        report.note(
+            f"weights of the folder that {kind} has no place for are left out: {left}",
+            code="unused-weights",
+        )
+
+
+def _first_of(names: Iterable[str]) -> str:
+    found = sorted(names)
+    return f"{', '.join(found[:8])}{' …' if found[8:] else ''}"
 
 
 def _refuse_other_sizes(path: Path, mismatched: Iterable[tuple[str, Sequence[int], Sequence[int]]]) -> None:
@@ -214,9 +221,9 @@ def _broken(error: Exception) -> ConvertError:
 
 
 @contextmanager
-def _silent(transformers: Any) -> Iterator[None]:
-    """Suppress progress and warnings, which contain texts from the file."""
-    logging = transformers.utils.logging
+def silent(library: Any) -> Iterator[None]:
+    """Suppress progress and warnings of transformers or diffusers, which contain texts from the file."""
+    logging = library.utils.logging
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity(logging.CRITICAL)

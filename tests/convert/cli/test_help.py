@@ -74,29 +74,27 @@ def test_completion_of_verbs_formats_files_and_options() -> None:
     assert ("file", "zo") in completed("batch", "zo")
 
 
+def loaded(words: tuple[str, ...], wanted: tuple[str, ...], folder: Path, before: str = "sys") -> str:
+    """Return the last line of a command: which of the `wanted` modules it has imported, besides those of `before`."""
+    code = (
+        f"import sys, {before}; before = set(sys.modules); sys.argv = ['convert', *{words!r}]\n"
+        "from convert.cli import main\n"
+        "try: main()\n"
+        f"finally: print('loaded', [m for m in {wanted!r} if m in set(sys.modules) - before])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     "words",
     [("--help",), ("--version",), ("help", "verify"), ("m.onnx", "--to", "gguf"), ("vrify",), ("explain", "renamed")],
 )
 def test_help_and_wrong_usage_import_no_framework(words: tuple[str, ...], tmp_path: Path) -> None:
     """Neither numpy nor terminal libraries are imported, because all of these need names only."""
-    code = (
-        f"import sys; sys.argv = ['convert', *{words!r}]\n"
-        "from convert.cli import main\n"
-        "try: main()\n"
-        f"finally: print('loaded', [m for m in {FRAMEWORKS!r} if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1] == "loaded []", done.stdout
+    assert loaded(words, FRAMEWORKS, tmp_path) == "loaded []"
 
 
 @pytest.mark.parametrize("words", [("--help",), ("verify", "--help"), ("--version",)])
 def test_help_imports_only_what_declares_options(words: tuple[str, ...], tmp_path: Path) -> None:
-    code = (
-        f"import click, sys; before = set(sys.modules); sys.argv = ['convert', *{words!r}]\n"
-        "from convert.cli import main\n"
-        "try: main()\n"
-        f"finally: print('loaded', [m for m in {WORK!r} if m in set(sys.modules) - before])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1] == "loaded []", done.stdout
+    assert loaded(words, WORK, tmp_path, before="click") == "loaded []"
