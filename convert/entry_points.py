@@ -35,7 +35,7 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group. Of packages with the same name, the first on `sys.path` counts."""
+    """Return the entry points of a group. If packages have the same name, the first on `sys.path` counts."""
     return [point for point in _all_entry_points(tuple(sys.path)) if point.group == group]
 
 

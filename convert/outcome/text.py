@@ -35,7 +35,7 @@ def visible(text: str) -> str:
 def printed(text: str) -> str:
     """Return `text` as one visible line with its long words shortened, and then the line itself if it is still long.
 
-    What is left out of the middle is counted: `aaaa…[95,040 characters]…aaaa`. JSON has the whole text.
+    The middle is replaced by its length: `aaaa…[95,040 characters]…aaaa`. JSON has the whole text.
     """
     shown = visible(text)
     if len(shown) <= LONGEST_WORD:

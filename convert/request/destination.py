@@ -82,8 +82,8 @@ def destination(
 ) -> tuple[Path, plugin.Format]:
     """Return where the artefact goes: `output`, or the source's stem with the format's suffix, in the current folder.
 
-    If `options` name a runtime, and `output` is not the name of a file, the artefact goes to the place in the folder
-    where that runtime looks for it. Raises `UsageError`.
+    With a runtime in `options`, an `output` that is no file name is a folder. The artefact goes where that runtime
+    looks for it in the folder. Raises `UsageError`.
     """
     form = format_of(to, output)
     if output is None and source.path is None:

@@ -1,8 +1,8 @@
-"""Derives which sizes and integers a decoder takes whose inputs GroupQueryAttention binds to one another.
+"""Derives the sizes and integers that a decoder with GroupQueryAttention takes.
 
-Such a file declares the length of the mask, of the earlier keys and of the new tokens as three free dims, and the head
-size as a fourth. The operator fails unless the first is the sum of the other two, and unless lengths that are numbers,
-`seqlens_k` and `total_sequence_length`, agree with them. Positions and lengths must be rows of its tables.
+Its file declares four free dims: the length of the mask, of the earlier keys, of the new tokens, and the head size. The
+operator fails unless the first is the sum of the next two. The lengths that are numbers, `seqlens_k` and
+`total_sequence_length`, must agree with them, and positions must be rows of its tables.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m tests.suites.folders [--only llama clip] [--kinds decoders vision] [--rows FILE] [--again refused]
 
-Each folder is made and converted to ONNX by a process of its own, with the verdict. Decoders and encoders with a
-decoder also generate in onnxruntime; their tokens are compared with those of transformers, for one row and for three,
-two of which are padded on the left. Folders whose row is in FILE are not converted again, except those whose outcome is
-named by `--again`, so an interrupted run continues. The outcomes are
+Each folder is made and converted to ONNX by a process of its own, with the verdict. Decoders, and encoders with a
+decoder, also generate in onnxruntime. Their tokens are compared with those of transformers, for one row and for three
+rows, two of them padded on the left. An interrupted run continues: folders whose row is in FILE are not converted
+again, unless `--again` names their outcome. The outcomes are
 
     right         the verdict is PASS, and the tokens are the same
     inconclusive  the verdict is INCONCLUSIVE

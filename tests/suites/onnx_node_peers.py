@@ -9,8 +9,8 @@
 | `tflite` | onnx2tf with `flatbuffer_direct`, run by LiteRT | onnx2tf |
 
 Each case is converted with nothing frozen (or `--freeze`, see `onnx_nodes.py`) and run. Names, dtypes and shapes must
-be equal, numbers within the suite's own tolerances. onnx2tf is told to keep the shapes of inputs, may give its outputs
-in any order of axes, and gets models of the IR version that its onnx knows. The outcomes are
+be equal, numbers within the suite's own tolerances. onnx2tf keeps the shapes of inputs, and its outputs may have any
+order of axes. Its models have the IR version that its onnx knows. The outcomes are
 
     refused      an exception during the conversion; ours names the operator and the reason
     error        an exception while the result runs, also for an operator that no runtime has

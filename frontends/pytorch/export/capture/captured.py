@@ -250,8 +250,9 @@ def kept_state(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def kept_content(module: nn.Module) -> Iterator[None]:
-    """Restore buffers that forward, or a capture with the same tensors, changes inside the context, and the parameters
-    of a small module, which functional.embedding scales in place if it has a max_norm.
+    """Restore buffers that are changed inside the context, by forward or by a capture with the same tensors.
+
+    The parameters of a small module are restored too: functional.embedding scales them in place if it has a max_norm.
     """
     parameters = [(p, p.detach().clone()) for p in module.parameters()] if is_small(module) else []
     try:

@@ -145,8 +145,11 @@ def gated_delta_rule(
 ) -> tuple[Tensor, Tensor | None]:
     """Equation 10 of "Gated Delta Networks" (Yang, Kautz and Hatamizadeh, 2024), token by token.
 
-    `query` and `key` are [batch, length, key heads, key size], `value` [batch, length, heads, size], `beta` [batch,
-    length, heads], and the logarithm of decays `g` as well, or with a decay for each channel, as in Kimi Linear.
+    - `query`, `key`: [batch, length, key heads, key size]
+    - `value`: [batch, length, heads, size]
+    - `beta`: [batch, length, heads]
+    - `g`: the logarithm of decays, [batch, length, heads], or with one for each channel, as in Kimi Linear
+
     Returns the shape of `value`, and the last state [batch, heads, key size, size] if requested. `chunk_size` and
     `ways` do not change the result.
     """
