@@ -390,7 +390,7 @@ TABLE = (
     Patch(
         Stage.BLOCKS,
         tuple(f"torch.fx.experimental.proxy_tensor._ModuleStackTracer.{name}" for name in ("call_module", "trace")),
-        Within(repeated_blocks, ("module",)),
+        Within(repeated_blocks, ("module", "only_decisions")),
         why="blocks that are alike are captured once and written again",
         need=Need.TIME,
     ),

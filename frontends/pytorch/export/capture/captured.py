@@ -132,11 +132,12 @@ def _is_met(text: str) -> bool:
         return True
 
 
-def without_immaterial(module: nn.Module, done: Capture, again: Callable[[Call], Capture]) -> Capture:
+def without_immaterial(module: nn.Module, done: Capture, again: Callable[[Call], Sequence[Branch]]) -> Capture:
     """Return the capture without decisions on short lengths that change nothing, as runs of both for such lengths show.
 
     Models take a shortcut for one row or one step (such as no mask) that gives the same result. If a capture for such a
-    length, made by `again`, decides on other sizes too, runs for the example's sizes prove nothing for others.
+    length decides on other sizes too, runs for the example's sizes prove nothing for others; `again` returns its
+    decisions.
     """
     places = places_of_symbols(done)
     open_ = {symbol for symbol, found in places.items() if all(1 in admitted_sizes(done, *p) for p in found)}
@@ -151,17 +152,17 @@ def without_immaterial(module: nn.Module, done: Capture, again: Callable[[Call],
     return replace(done, branches=tuple(b for b in done.branches if b not in short))
 
 
-def _decides_more(done: Capture, short: list[tuple[str, int]], again: Callable[[Call], Capture]) -> bool:
+def _decides_more(done: Capture, short: list[tuple[str, int]], again: Callable[[Call], Sequence[Branch]]) -> bool:
     """Return whether a capture with length 1 at the positions `short` decides on sizes on which `done` does not
     decide.
     """
     try:
-        other = again(resized_call(done.call, dict.fromkeys(short, 1), short))
+        others = again(resized_call(done.call, dict.fromkeys(short, 1), short))
     except Exception:  # whatever torch.export raises: forward itself has run
         return False
     ones = {s: sympy.Integer(1) for s, found in places_of_symbols(done).items() if set(found) <= set(short)}
     known = {b.path_condition.xreplace(ones) for b in done.branches}
-    return any(b.path_condition not in known for b in other.branches if b.guarded or short_lengths(b))
+    return any(b.path_condition not in known for b in others if b.guarded or short_lengths(b))
 
 
 def places_of_symbols(done: Capture) -> dict[Any, list[tuple[str, int]]]:

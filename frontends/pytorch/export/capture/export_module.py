@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -25,14 +25,14 @@ from ...inputs.examples import Call, DynamicDim, candidate_calls, lengthened_cal
 from ...inputs.forward_names import restore_names
 from ...inputs.output_names import plain_containers
 from ...torch_internals import guard_texts, schema_of
-from ..decisions.branches import record_branches
+from ..decisions.branches import Branch, record_branches
 from ..decisions.on_data import decision_of
 from ..decisions.shown_by_runs import with_what_runs_show
 from ..patch_table import patched
 from ..patches.patch import Stage
 from ..patches.pytorch.checks import without_checks
 from ..patches.pytorch.sparse import dense_weights
-from ..patches.speed.repeats import RepeatsDiffer
+from ..patches.speed.repeats import RepeatsDiffer, Traced
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
 from .explain import (
@@ -112,8 +112,7 @@ def capture_sizes(module: nn.Module, call: Call, report: Report) -> Capture:
 
 def _settled(module: nn.Module, done: Capture) -> Capture:
     """Return the capture without those decisions on sizes that runs of the module show to have no effect."""
-    again = partial(_export, module, report=Report("again"))
-    return with_what_runs_show(module, without_immaterial(module, done, again))
+    return with_what_runs_show(module, without_immaterial(module, done, partial(decisions_of, module)))
 
 
 @contextmanager
@@ -278,18 +277,8 @@ def _capture_of_more_sizes(module: nn.Module, call: Call) -> Capture | None:
 
 
 def _export(module: nn.Module, call: Call, report: Report) -> Capture:
-    args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
-    shapes: dict[str, Any] = {}
-    for name, example in call.items():
-        shapes[name] = {place: _dim_hint(dynamic_dim) for place, dynamic_dim in example.dynamic_dims.items()} or None
-    dynamic = arranged_shapes(module, shapes)
-    with (
-        warnings.catch_warnings(),
-        patched(Stage.WATCH, module=module) as watching,
-        plain_outputs(module),
-        dense_weights(module, report),
-    ):
-        warnings.simplefilter("ignore")
+    args, kwargs, dynamic = _arguments(module, call)
+    with _watched(module, report) as watching:
         program = export_program(module, args, kwargs, dynamic)
     _erase_failed_calls(program)
     restore_names(program, module, call)
@@ -301,6 +290,45 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     decided = watching[record_branches]
     of_some_data = bool(watching[without_checks]) or any(decision_of(n) is not None for n in program.graph.nodes)
     return Capture(program, call, tuple(decided.branches), decided, of_some_data)
+
+
+def decisions_of(module: nn.Module, call: Call) -> Sequence[Branch]:
+    """Return the decisions on sizes of a capture that is made as far as they need. Raises what torch.export raises."""
+    args, kwargs, dynamic = _arguments(module, call)
+    with _watched(module, Report("again")) as watching, patched(Stage.CAPTURE, module=module), patched(Stage.LENGTHS):
+        try:
+            with patched(Stage.BLOCKS, module=module, only_decisions=True):
+                torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+            traced = False
+        except Traced:
+            traced = True
+        except Exception as error:
+            if not may_take_gradients(error):
+                raise
+            traced = False
+    return tuple(watching[record_branches].branches) if traced else _export(module, call, Report("again")).branches
+
+
+def _arguments(module: nn.Module, call: Call) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Return the arguments of forward, those with names, and torch.export's description of their dynamic dims."""
+    args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
+    shapes: dict[str, Any] = {}
+    for name, example in call.items():
+        shapes[name] = {place: _dim_hint(dynamic_dim) for place, dynamic_dim in example.dynamic_dims.items()} or None
+    return args, kwargs, arranged_shapes(module, shapes)
+
+
+@contextmanager
+def _watched(module: nn.Module, report: Report) -> Iterator[Mapping[Any, Any]]:
+    """Record decisions and changes of a capture; yield what the patches that record them yield."""
+    with (
+        warnings.catch_warnings(),
+        patched(Stage.WATCH, module=module) as watching,
+        plain_outputs(module),
+        dense_weights(module, report),
+    ):
+        warnings.simplefilter("ignore")
+        yield watching
 
 
 def _erase_failed_calls(program: ExportedProgram) -> None:
@@ -355,7 +383,7 @@ def _export_repeats(
 ) -> ExportedProgram:
     """Call torch.export with repeated blocks captured once, if they are true repetitions."""
     try:
-        with patched(Stage.BLOCKS, module=module):
+        with patched(Stage.BLOCKS, module=module, only_decisions=False):
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
     except RepeatsDiffer:
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import FrameType
 from typing import Any
 
 import sympy
 
 from ...common.locate import TORCH, shown_path
-from ...torch_internals import stands_for_min_or_max
+from ...torch_internals import schemas_of_operator, stands_for_min_or_max
 from ...torch_internals.symbols import ShapeEnv, ValueRanges, decided_by_ranges, int_oo, sizes_of_examples
 from .. import FOLDER
 
@@ -27,8 +28,10 @@ _BETWEEN = (
     *(f"{FOLDER}patches/pytorch/{name}.py" for name in ("copies", "checks", "size_texts")),
     "<frozen ",  # Python's own modules written in Python, such as for `in`
 )
-# Files between the call of a tensor method and PyTorch's C++ code, which asks on its own behalf.
-_CALLING = (f"{TORCH}_export/non_strict_utils.py", f"{FOLDER}patches/pytorch/replacements.py")
+# Files between the call of a tensor method and PyTorch's C++ code, which asks on its own behalf. The mode of the second
+# sees every function.
+_REPLACING = f"{FOLDER}patches/pytorch/replacements.py"
+_CALLING = (f"{TORCH}_export/non_strict_utils.py", _REPLACING)
 
 # Files that call a function of torch.library.register_fake, which infers the shapes of a custom operator.
 _INFERRING = tuple(f"{TORCH}{name}" for name in ("library.py", "_library/utils.py", "_library/custom_ops.py"))
@@ -69,11 +72,14 @@ class Decided:
     - guarded_at: the lines of that code at which PyTorch made guards, by guard
     - settled: the lines that asked what PyTorch decides for all lengths of 2 and more, such as whether a transposed
       tensor is contiguous
+    - told: those of them at which forward got the answer itself. Operators that return tensors ask for the layout of
+      memory too, which only matters if forward writes to what may be a view.
     """
 
     branches: list[Branch] = field(default_factory=list)
     guarded_at: dict[sympy.Basic, str] = field(default_factory=dict)
     settled: dict[str, None] = field(default_factory=dict)
+    told: dict[str, None] = field(default_factory=dict)
 
 
 @contextmanager
@@ -99,6 +105,8 @@ def record_branches() -> Iterator[Decided]:
         is_settled = len(self.guards) == known and isinstance(asked, (sympy.logic.boolalg.Boolean, bool))
         if is_settled and (line := asking_line((*_BETWEEN, *_CALLING))):
             made.settled[line] = None
+            if getattr(asked, "free_symbols", ()) and not asking_line() and not _asks_for_tensors():
+                made.told[line] = None
         if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_number", False):
             asked = sympy.Eq(asked, result)  # Python needed the number itself, such as for range()
         is_number = asked is not condition
@@ -154,6 +162,23 @@ def asking_frame(between: tuple[str, ...] = _BETWEEN) -> FrameType | None:
     ):
         frame = frame.f_back
     return None if frame is None or _is_of_pytorch(frame) or _infers_shapes(frame) else frame
+
+
+def _asks_for_tensors() -> bool:
+    """Return whether the function that forward called last, such as `contiguous`, is an operator that returns a tensor.
+
+    Other functions tell forward the answer: `is_contiguous`.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and not (frame.f_code.co_filename == _REPLACING and "func" in frame.f_locals):
+        frame = frame.f_back
+    return frame is not None and _returns_tensors(getattr(frame.f_locals["func"], "__name__", ""))
+
+
+@cache
+def _returns_tensors(name: str) -> bool:
+    schemas = schemas_of_operator(f"aten::{name}")
+    return bool(schemas) and all(value.type.kind() == "TensorType" for s in schemas for value in s.returns)
 
 
 def _infers_shapes(frame: FrameType) -> bool:

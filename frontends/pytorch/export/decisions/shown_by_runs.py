@@ -208,7 +208,7 @@ class _Trial:
         """Raise `Unsupported` if the capture gives other results than forward at sizes for which it should hold.
 
         Python can ask symbolic sizes things that the capture does not see: `case int():`, `n.__class__`, `n is m`.
-        For a large module, one set of sizes has to do.
+        For a large module, one set of small sizes has to do.
         """
         if self.done.of_some_data:
             return
@@ -217,7 +217,8 @@ class _Trial:
         equal = dict.fromkeys(rising, max(rising.values()))
         tried = [equal, rising, falling] if len(rising) > 1 else [rising]
         if not is_small(self.module):
-            tried = [] if self._call_the_same(self._ones()) else tried[:1]
+            small = dict.fromkeys(rising, min(rising.values()))
+            tried = [] if self._call_the_same(self._ones()) else [small if self._should_hold(small) else equal]
         for sizes in tried:
             if self._should_hold(sizes) and not self._call_the_same(sizes):
                 self._refuse_other_results(sizes)
@@ -270,7 +271,7 @@ class _Trial:
     @property
     def decides(self) -> bool:
         """Return whether forward decides on sizes in Python, or writes to what may be a view or a copy."""
-        return bool(self.branches or self.done.decided.settled) or self.writes
+        return bool(self.branches or self.done.decided.told) or self.writes
 
     def _agree(self, sizes: Sizes) -> bool | None:
         """Return whether module and capture agree at these sizes; None if forward does not run."""

@@ -29,12 +29,16 @@ class RepeatsDiffer(Exception):
     """Raised if blocks that were assumed to repeat differ: the capture must run again without this patch."""
 
 
+class Traced(Exception):
+    """Raised at the end of a capture of which only the decisions are wanted."""
+
+
 @dataclass
 class Stack:
     """Blocks that are equal except for the integers `numbers`; `reads` are the numbers that were read.
 
     traces: those of the captured blocks; once the stack is `proven`, the others are written from the last one. common:
-    the inputs, by position, that all blocks share, such as a mask.
+    the inputs, by position, that all blocks share, such as a mask. result: what the last captured block returned.
     """
 
     blocks: Sequence[nn.Module]
@@ -43,18 +47,20 @@ class Stack:
     called: Any = None
     traces: list[BlockTrace] = field(default_factory=list)
     common: dict[int, fx.Node] = field(default_factory=dict)
+    result: Any = None
     proven: bool = False
     given_up: bool = False
 
 
 @contextmanager
-def repeated_blocks(module: nn.Module) -> Iterator[None]:
+def repeated_blocks(module: nn.Module, only_decisions: bool = False) -> Iterator[None]:
     """Capture blocks of a stack once, and replay them for equal ones.
 
-    Raises `RepeatsDiffer` from the capture if that was wrong.
+    Raises `RepeatsDiffer` from the capture if that was wrong. With `only_decisions`, the blocks between the first and
+    the last return what the first returned, because they decide as it does; then the capture ends with `Traced`.
     """
     stacks = _stacks_of(module)
-    if not stacks:
+    if not stacks and not only_decisions:
         yield
         return
     owners = {id(block): stack for stack in stacks for block in stack.blocks}
@@ -67,12 +73,15 @@ def repeated_blocks(module: nn.Module) -> Iterator[None]:
             return before(self, m, forward, args, kwargs)
         busy[0] = True
         try:
-            return _call_block(self, stack, m, args, kwargs, lambda: before(self, m, forward, args, kwargs))
+            call = _call_once if only_decisions else _call_block
+            return call(self, stack, m, args, kwargs, lambda: before(self, m, forward, args, kwargs))
         finally:
             busy[0] = False
 
     def trace(self: Any, *args: Any, **kwargs: Any) -> fx.Graph:
         graph: fx.Graph = trace_before(self, *args, **kwargs)
+        if only_decisions:
+            raise Traced
         for stack in stacks:
             if stack.proven and any(map(is_read_outside, stack.traces)):
                 raise RepeatsDiffer
@@ -143,6 +152,32 @@ def _call_block(tracer: Any, stack: Stack, block: nn.Module, args: Any, kwargs: 
             stack.common = {n: a for n, (a, b) in enumerate(zip(earlier, inputs, strict=True)) if a is b}
         stack.called = called
         stack.traces.append(found)
+    return result
+
+
+def _call_once(tracer: Any, stack: Stack, block: nn.Module, args: Any, kwargs: Any, capture: Callable[[], Any]) -> Any:
+    """Return the result of a block: that of the one before if both are called in the same way without side effects.
+
+    The last block runs in any case.
+    """
+    before, tensors = last_node(tracer.graph), _tensors_of(block, args, kwargs)
+    try:
+        called, inputs, weights = _describe_call(tracer, stack, block, args, kwargs)
+    except Incomparable:
+        stack.given_up = True
+        return capture()
+    if stack.proven and called == stack.called and block is not stack.blocks[-1]:
+        return stack.result
+    stack.reads.clear()
+    result = capture()
+    try:
+        trace_of(tracer, block, before, inputs, weights, result)
+        changed = called[1] != _attributes(stack, block) or tensors != _tensors_of(block, args, kwargs)
+        stack.proven = not stack.reads and not changed
+    except Incomparable:
+        stack.proven = False
+    stack.given_up = not stack.proven
+    stack.called, stack.result = called, result
     return result
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from convert.frontends.pytorch.export.capture.export_module import capture_sizes
+from convert.frontends.pytorch.inputs.examples import DynamicDim, Example
 from torch import nn
 from torch.nn import functional
 
@@ -327,3 +329,27 @@ def test_errors_and_notes_say_what_to_feed() -> None:
         run(model, noise(1, 3))
     read(Called(even), "x:float32[batch,3]", report=(other := Report("test")), single_size_branch=True)
     assert any("batch is a multiple of 2" in note for note in other.notes)
+
+
+LAYOUTS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[bool]]] = {
+    # The function, and for each line that asked for the layout, whether it told forward.
+    "contiguous": (lambda x: x.mT.contiguous() * 2, [False]),
+    "is_contiguous": (lambda x: x.mT * 2 if x.mT.is_contiguous() else x.mT * 3, [True]),
+    "stride": (lambda x: x.mT * 2 if x.mT.stride(1) == 1 else x.mT * 3, [False]),  # a branch of forward
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_forward_is_told_the_layout_by_what_returns_no_tensor(name: str) -> None:
+    function, told = LAYOUTS[name]
+    dims = {0: DynamicDim("rows", asked=True), 1: DynamicDim("columns", asked=True)}
+    decided = capture_sizes(Called(function), {"x": Example(torch.randn(3, 5), dims)}, Report("capture")).decided
+    assert [line in decided.told for line in decided.settled] == told
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts_at_length_1_are_right(name: str) -> None:
+    module = Called(LAYOUTS[name][0])
+    model = read(module, "x:float32[a,b]")
+    for sizes in [(3, 5), (1, 5), (3, 1), (1, 1)]:
+        agrees(module, model, noise(*sizes))

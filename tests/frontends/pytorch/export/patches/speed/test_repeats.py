@@ -12,8 +12,11 @@ import pytest
 import torch
 from convert.frontends.pytorch.export.capture import export_module
 from convert.frontends.pytorch.export.patches.speed import repeats
+from convert.frontends.pytorch.inputs.examples import DynamicDim, Example
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
+
+from convert.outcome.report import Report
 
 COUNT, SIZE = 8, 6
 CAPTURED: list[int] = []
@@ -338,6 +341,53 @@ def test_what_only_looks_alike_is_captured_in_full(network: Callable[[], nn.Modu
 @pytest.mark.slow
 def test_a_block_that_is_called_otherwise_is_captured() -> None:
     check(Called(MaskedBlock), [0, 1, 4, 5, COUNT - 1])
+
+
+# -- decisions alone --------------------------------------------------------------------------------------------------
+
+
+class Deciding(Block):
+    """Decides on the other size if there is one row."""
+
+    def compute(self, x: Tensor) -> Any:
+        y = super().compute(x)
+        return y * 2 if x.shape[0] > 3 and x.shape[1] > 4 else y
+
+
+class DecidingLast(Block):
+    def compute(self, x: Tensor) -> Any:
+        y = super().compute(x)
+        return y * 2 if vars(self)["place"] == COUNT - 1 and x.shape[1] > 4 else y
+
+
+class DecidingByPlace(Block):
+    def compute(self, x: Tensor) -> Any:
+        y = super().compute(x)
+        return y * 2 if self.place == 5 and x.shape[1] > 4 else y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("block", "captured"),
+    [
+        (Block, [0, COUNT - 1]),
+        (Deciding, [0, COUNT - 1]),
+        (DecidingLast, [0, COUNT - 1]),
+        (DecidingByPlace, list(range(COUNT))),
+        (Counting, list(range(COUNT))),
+    ],
+)
+def test_decisions_are_those_of_a_whole_capture(block: type[Block], captured: list[int]) -> None:
+    dims = {0: DynamicDim("rows", asked=True), 1: DynamicDim("columns", asked=True)}
+    module, call = Network(block).eval(), {"x": Example(torch.randn(4, 5, SIZE), dims)}
+    with torch.no_grad():
+        found = export_module.decisions_of(module, call)
+        ran = list(CAPTURED)
+        with in_full():
+            whole = export_module.capture_sizes(module, call, Report("whole")).branches
+    assert [b.path_condition for b in found] == [b.path_condition for b in whole]
+    assert bool(found) == (block in (Deciding, DecidingLast, DecidingByPlace))
+    assert ran == captured
 
 
 def test_numbers_are_plain_attributes_again_afterwards() -> None:
