@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convert.errors import UsageError
 from convert.files.part_names import MERGED
 from convert.plugin import Format, Operator
 from convert.request.naming import TargetNames
@@ -89,18 +90,28 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
         from .narrow_floats import narrow_floats
 
         narrow_floats(model, dtype, opset, KEEP_IO.of(options), report)
-    if quantize:
-        from .quantize import Blocks, quantize_file
+    if quantize == "int8":
+        from .quantize import quantize_file
 
-        level = ACCURACY_LEVEL.of(options) or ("4" if RUNTIME.of(options) == "genai" else "0")
-        blocks = Blocks(BLOCK_SIZE.of(options), ZERO_POINTS.of(options), int(level))
-        quantize_file(model, path, quantize, CALIBRATE.of(options), blocks, report)
-    else:
+        quantize_file(model, path, CALIBRATE.of(options), report)
+        return
+    if quantize:
+        _quantize_products(model, options)
+    elif not dtype:
         from .runtimes.kernel_dtypes import note_lacking_kernels
 
-        if not dtype:
-            note_lacking_kernels(model, report)
-        write_model(model, path, report)
+        note_lacking_kernels(model, report)
+    write_model(model, path, report)
+
+
+def _quantize_products(model: ir.Model, options: Options) -> None:
+    """Store the weights of products in 4 bits, as the options ask for."""
+    from .four_bits import Blocks, quantize_products
+
+    if CALIBRATE.of(options):
+        raise UsageError("--quantize int4 stores weights, and takes no --calibrate", hint="leave it out")
+    level = ACCURACY_LEVEL.of(options) or ("4" if RUNTIME.of(options) == "genai" else "0")
+    quantize_products(model, Blocks(BLOCK_SIZE.of(options), ZERO_POINTS.of(options), int(level)))
 
 
 def _prepare_for_runtime(model: ir.Model, runtime: str, dtype: str, report: Report) -> None:
@@ -114,8 +125,7 @@ def _prepare_for_runtime(model: ir.Model, runtime: str, dtype: str, report: Repo
     place = Path(report.target)
     folder = companion_folder(place)
     if runtime == "genai":
-        # Narrowing to 16 bits puts casts around operators of onnxruntime's own, also around the whole cache.
-        shared = not dtype and fuse_decoder(model, context_length(model))
+        shared = fuse_decoder(model, context_length(model), bool(dtype))
         add_genai_config(model, place.relative_to(folder).as_posix(), shared)
     inputs = [str(v.name) for v in model.graph.inputs]
     note_missing_files(runtime, inputs, model.meta.get(COMPANIONS_KEY, {}), folder, report)

@@ -8,7 +8,7 @@ computes what it lacks in float32 by itself; a bfloat16 file does not load.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from convert.parity.inputs.feeds import generate_feeds
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import largest_finite, wide_outputs
 
-from .runtimes.kernel_dtypes import has_kernel
+from .runtimes.kernel_dtypes import has_kernel, slot_dtypes
 
 MIN_OPSET = 13
 _DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
@@ -132,7 +132,7 @@ class _Narrowing:
         floats = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype == _FLOAT]
         if any(subgraphs(a) for a in node.attributes.values()):
             return "it has graphs of its own"
-        if node.domain != "" or not floats:
+        if not floats or (node.domain and not any(slot_dtypes(node.op_type, node.domain))):
             return ""
         if node.outputs[0].name in kept:
             return kept[str(node.outputs[0].name)]
@@ -149,8 +149,8 @@ class _Narrowing:
             return None if has_kernel(node.op_type, self.dtype) else ""
         if self.dtype == ir.DataType.BFLOAT16 and node.op_type in (*_HANDING_ON, *_RESULT):
             return ""
-        if not has_kernel(node.op_type, self.dtype) and (
-            self.dtype == ir.DataType.BFLOAT16 or not has_kernel(node.op_type, _FLOAT)
+        if not has_kernel(node.op_type, self.dtype, node.domain) and (
+            self.dtype == ir.DataType.BFLOAT16 or not has_kernel(node.op_type, _FLOAT, node.domain)
         ):
             return "onnxruntime has no kernel"
         return None
@@ -162,13 +162,21 @@ class _Narrowing:
 
     def _slots(self, node: ir.Node, *, inputs: bool) -> Iterator[bool]:
         """Yield, for each input or output of a node, whether it may have the narrow dtype."""
+        wanted = f"tensor({self.dtype.name.lower()})"
+        slots = self._slot_dtypes(node)[0 if inputs else 1]
+        for index in range(len(node.inputs if inputs else node.outputs)):
+            yield wanted in slots[min(index, len(slots) - 1)]
+
+    def _slot_dtypes(self, node: ir.Node) -> tuple[Sequence[Collection[str]], Sequence[Collection[str]]]:
+        """Return the dtypes that inputs and outputs may have; the last stands for all further ones."""
+        if node.domain:
+            return slot_dtypes(node.op_type, node.domain)
         schema = onnx.defs.get_schema(node.op_type, self.opset, "")
         allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
-        formal = schema.inputs if inputs else schema.outputs
-        wanted = f"tensor({self.dtype.name.lower()})"
-        for index in range(len(node.inputs if inputs else node.outputs)):
-            kind = formal[min(index, len(formal) - 1)].type_str
-            yield wanted in allowed.get(kind, {kind})
+        inputs, outputs = (
+            [allowed.get(slot.type_str, {slot.type_str}) for slot in slots] for slots in (schema.inputs, schema.outputs)
+        )
+        return inputs, outputs
 
     def _narrow_attributes(self, node: ir.Node) -> None:
         name = _RESULT.get(node.op_type)

@@ -1,8 +1,8 @@
-"""Stores weights in 8 or 4 bits by onnxruntime's own tools, and activations in 8 bits with calibration data.
+"""Stores weights in 8 bits by onnxruntime's own tools, and activations in 8 bits with calibration data.
 
 Activations that meet a weight are quantized at run time if there is no calibration data (DynamicQuantizeLinear), per
 tensor. With it, every operator that has an 8-bit form gets QuantizeLinear and DequantizeLinear around it. Weights have
-a scale per output channel, or per block for 4 bits.
+a scale per output channel.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,7 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError, UsageError
 from convert.files.scratch import scratch_folder
-from convert.graph import OPSET, register_initializer
-from convert.graph.tensors import transposed_tensor
+from convert.graph import OPSET
 from convert.graph.values import constant, rank
 from convert.outcome.report import Report
 from convert.passes.opset.convert import convert_opset
@@ -37,33 +35,13 @@ _SAMPLES = 16
 _DYNAMIC = ["MatMul", "Gemm", "Conv"]
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """How weights are stored in 4 bits: blocks of `size` with a scale, and a zero point if `zero_points`.
+def quantize_file(model: ir.Model, path: Path, samples: Mapping[str, Any], report: Report) -> None:
+    """Write a lowered float32 `model` to `path` in 8 bits. samples: arrays for the inputs, by name.
 
-    accuracy_level: the attribute of MatMulNBits; 4 lets onnxruntime round the activations to 8 bits in such blocks.
+    Raises `ConvertError` if onnxruntime's tools reject the model, and `UsageError` if nothing would be narrower.
     """
-
-    size: int = 32
-    zero_points: bool = False
-    accuracy_level: int = 0
-
-
-def quantize_file(
-    model: ir.Model, path: Path, how: str, samples: Mapping[str, Any], blocks: Blocks, report: Report
-) -> None:
-    """Write a lowered float32 `model` to `path`, quantized.
-
-    how: `int8`, or `int4` for matrix products with a weight. samples: arrays for the inputs, by name. Raises
-    `ConvertError` if onnxruntime's tools reject the model, and `UsageError` if nothing would be narrower.
-    """
-    if how == "int4":
-        if samples:
-            raise UsageError("--quantize int4 stores weights, and takes no --calibrate", hint="leave it out")
-        _write_gemms_as_products(model)
-    weighted = _count_weighted(model, ("MatMul",) if how == "int4" else ("MatMul", "Gemm", "Conv"))
-    if not weighted and not samples:
-        raise UsageError(f"the model has no weights that --quantize {how} stores narrower", hint="leave it out")
+    if not samples and not _has_weights(model):
+        raise UsageError("the model has no weights that --quantize int8 stores narrower", hint="leave it out")
     for number, node in enumerate(model.graph):
         node.name = node.name or f"node_{number}"  # the tools identify nodes by name
     import_onnxruntime()
@@ -71,7 +49,7 @@ def quantize_file(
         plain = folder / "float.onnx"
         write_model(model, plain, Report("quantize"))
         try:
-            proto = _four_bits(plain, blocks) if how == "int4" else _eight_bits(plain, folder, samples, model, report)
+            proto = _eight_bits(plain, folder, samples, model, report)
         except UsageError:
             raise
         except Exception as error:  # the tools raise whatever numpy, onnx and onnxruntime raise
@@ -87,17 +65,6 @@ def _read(proto: onnx.ModelProto, folder: Path) -> ir.Model:
     model = ir.serde.deserialize_model(proto)
     ir.external_data.set_base_dir(model.graph, folder)
     return model
-
-
-def _four_bits(plain: Path, blocks: Blocks) -> onnx.ModelProto:
-    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
-
-    tool = MatMulNBitsQuantizer(
-        onnx.load(plain), bits=4, block_size=blocks.size, is_symmetric=not blocks.zero_points,
-        accuracy_level=blocks.accuracy_level or None,
-    )  # fmt: skip
-    tool.process()
-    return tool.model.model
 
 
 def _eight_bits(
@@ -190,45 +157,17 @@ def _split(value: ir.Value, array: np.ndarray) -> Sequence[np.ndarray]:
     return [array]
 
 
-def _count_weighted(model: ir.Model, operators: Sequence[str]) -> int:
-    """Return how many nodes multiply by a weight of more than one dim."""
-    nodes = (n for n in model.graph if n.op_type in operators and n.domain == "")
-    return sum(constant(n.inputs[1]) is not None and (rank(n.inputs[1]) or 0) > 1 for n in nodes)
-
-
-def _write_gemms_as_products(model: ir.Model) -> None:
-    """Rewrite each dense layer as MatMul and Add, because the 4-bit operator replaces a MatMul."""
-    for node in [n for n in model.graph if n.op_type == "Gemm" and n.domain == ""]:
-        weight, numbers = constant(node.inputs[1]), node.attributes
-        plain = numbers.get_float("alpha", 1.0) == 1 and numbers.get_float("beta", 1.0) == 1
-        if weight is None or not plain or numbers.get_int("transA"):
-            continue
-        x, w, y, bias = node.inputs[0], node.inputs[1], node.outputs[0], [*node.inputs, None][2]
-        if numbers.get_int("transB"):
-            turned = transposed_tensor(weight, (1, 0))
-            w = register_initializer(model.graph, f"{w.name}.transposed", turned)  # type: ignore[union-attr]
-        product = ir.Node("", "MatMul", [x, w], num_outputs=1, name=f"{node.name}.product")
-        last = product if bias is None else ir.Node("", "Add", [product.outputs[0], bias], num_outputs=1)
-        last.name = node.name if bias is not None else product.name
-        for made in (product, last):
-            made.outputs[0].name, made.outputs[0].type = f"{y.name}.product", y.type
-            made.outputs[0].shape = y.shape
-            made.metadata_props.update(node.metadata_props)
-        model.graph.insert_before(node, [product] if bias is None else [product, last])
-        name = y.name
-        ir.convenience.replace_all_uses_with(y, last.outputs[0], replace_graph_outputs=True)
-        model.graph.remove(node, safe=True)
-        last.outputs[0].name = name
-    for name, value in list(model.graph.initializers.items()):
-        if not value.uses() and not value.is_graph_output():
-            model.graph.initializers.pop(name)
+def _has_weights(model: ir.Model) -> bool:
+    """Return whether a node multiplies by a weight of more than one dim."""
+    nodes = (n for n in model.graph if n.op_type in _DYNAMIC and n.domain == "")
+    return any(constant(n.inputs[1]) is not None and (rank(n.inputs[1]) or 0) > 1 for n in nodes)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the tools' log messages, and undo their changes of the root logger.
 
-    onnxruntime 1.32 calls `logging.basicConfig(level=INFO)` when its quantizer for 4 bits is imported. Every library
+    onnxruntime 1.32 calls `logging.basicConfig(level=INFO)` when its quantizers are imported. Every library
     would log to stderr after that, in the user's program too.
     """
     before, level, handlers = logging.root.manager.disable, logging.root.level, logging.root.handlers[:]

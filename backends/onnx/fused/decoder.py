@@ -5,7 +5,8 @@ the earlier ones. SkipSimplifiedLayerNormalization adds and normalizes. RotaryEm
 GroupQueryAttention of onnxruntime 1.32 ignores `position_ids` in a call without earlier tokens.
 
 The operator reads no mask. The mask is therefore added to the scores as its `attention_bias`, so that rows may be
-padded on either side, as in the source. Queries that see no key get zeros, as in ONNX's Attention.
+padded on either side, as in the source. Queries that see no key get zeros, as in ONNX's Attention. A decoder that will
+be narrowed to 16 bits is fused in float32, with a mask that 16 bits can hold.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from convert.patterns.find import Pattern, find
 from convert.patterns.layers import find_layers
 from convert.runtimes.generation import PAST
 
+from . import kernels  # noqa: F401  (fills the table of the reference executor)
 from .sampled import IDS, MASK, POSITIONS, Samples, causal_window, table_by_position
 
 DOMAIN = "com.microsoft"
@@ -37,15 +39,16 @@ _SWAPPED = (0, 2, 1, 3)
 """The permutation between [rows, heads, new, size] and [rows, new, heads, size]."""
 
 
-def fuse_decoder(model: ir.Model, context: int) -> bool:
+def fuse_decoder(model: ir.Model, context: int, narrow: bool = False) -> bool:
     """Write a decoder in onnxruntime's operators, in place; return whether the cache may be one buffer.
 
-    context: the most tokens that a text may have. Attention that is written differently stays as it is. The cache may
-    be a buffer longer than its content if only GroupQueryAttention reads it.
+    context: the most tokens that a text may have. narrow: whether 16 bits will store its numbers. Attention that is
+    written differently stays as it is. The cache may be a buffer longer than its content if only GroupQueryAttention
+    reads it.
     """
     clean(model)
     find_layers(model)
-    fusion = _Fusion(model, context)
+    fusion = _Fusion(model, context, -math.inf if narrow else float(np.finfo(np.float32).min))
     for node in [node for node in model.graph if node.op_type == "Attention" and not node.domain]:
         fusion.fuse_attention(node)
     fusion.place_common()
@@ -96,8 +99,9 @@ def _before_rotary(value: ir.Value) -> _Heads:
 class _Fusion:
     """The attention of one model while it is replaced, and the values that all its layers share."""
 
-    def __init__(self, model: ir.Model, context: int) -> None:
-        self.model, self.context = model, context
+    def __init__(self, model: ir.Model, context: int, lowest: float) -> None:
+        """lowest: the number that is added to a score to hide a key."""
+        self.model, self.context, self.lowest = model, context, lowest
         self.samples = Samples(model)
         self.replacement = Replacement(model, names_in_use(model))
         self.common = Graph(opset=OPSET)
@@ -206,9 +210,8 @@ class _Fusion:
             g, mask = self.common, self.inputs[MASK]
             total = g.Cast(g.Shape(mask, start=1, end=2), to=ir.DataType.INT32)
             last = g.Expand(g.Sub(total, g.const(np.array([1], np.int32))), g.Shape(mask, start=0, end=1))
-            lowest = np.float32(np.finfo(np.float32).min)
             shown = g.Unsqueeze(g.Cast(mask, to=ir.DataType.BOOL), [1, 2])
-            hidden = g.Where(shown, np.float32(0), lowest)
+            hidden = g.Where(shown, np.float32(0), np.float32(self.lowest))
             new = g.Shape(self.inputs[IDS], start=1, end=2)
             self.lengths = total, last, g.Expand(hidden, g.Concat(new, [1], axis=0))
         return self.lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import onnx_ir as ir
@@ -12,25 +13,50 @@ from convert.runtimes.onnx import import_onnxruntime
 
 
 @cache
-def _kernels() -> frozenset[tuple[str, str]]:
-    """Return pairs of ONNX operator and dtype that the installed onnxruntime has kernels for."""
+def _kernels() -> Mapping[str, frozenset[str]]:
+    """Return the dtypes of the installed onnxruntime's kernels, by operator; a domain stands before its name."""
     import_onnxruntime()
     from onnxruntime.capi import _pybind_state
 
-    found = _pybind_state.get_all_opkernel_def() if hasattr(_pybind_state, "get_all_opkernel_def") else []
-    return frozenset(
-        (kernel.op_name, dtype) for kernel in found if not kernel.domain for dtypes in kernel.type_constraints.values()
-        for dtype in dtypes
-    )  # fmt: skip
+    kernels = _pybind_state.get_all_opkernel_def() if hasattr(_pybind_state, "get_all_opkernel_def") else []
+    found: dict[str, set[str]] = {}
+    for kernel in kernels:
+        dtypes = {dtype for constraint in kernel.type_constraints.values() for dtype in constraint}
+        found.setdefault(_full_name(kernel.op_name, kernel.domain), set()).update(dtypes)
+    return {name: frozenset(dtypes) for name, dtypes in found.items()}
 
 
-def has_kernel(operator: str, dtype: ir.DataType) -> bool:
+def has_kernel(operator: str, dtype: ir.DataType, domain: str = "") -> bool:
     """Return whether there is a kernel; True if onnxruntime does not list kernels, and for functions made of other
     operators. Raises `ConvertError` if it is not installed.
     """
-    known = _kernels()
-    names = {name for name, _ in known}
-    return not known or operator not in names or (operator, f"tensor({dtype.name.lower()})") in known
+    known = _kernels().get(_full_name(operator, domain))
+    return known is None or f"tensor({dtype.name.lower()})" in known
+
+
+@cache
+def slot_dtypes(operator: str, domain: str) -> tuple[Sequence[frozenset[str]], Sequence[frozenset[str]]]:
+    """Return the dtypes that the inputs and the outputs of onnxruntime's own operator may have.
+
+    The last of them stands for all further ones. Both are empty if onnxruntime does not know the operator.
+    """
+    import_onnxruntime()
+    from onnxruntime.capi import _pybind_state
+
+    listed = _pybind_state.get_all_operator_schema() if hasattr(_pybind_state, "get_all_operator_schema") else []
+    schema = next((s for s in listed if (s.name, s.domain) == (operator, domain)), None)
+    if schema is None:
+        return (), ()
+    allowed = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
+    inputs, outputs = (
+        [allowed.get(slot.typeStr, frozenset({slot.typeStr})) for slot in slots]
+        for slots in (schema.inputs, schema.outputs)
+    )
+    return inputs, outputs
+
+
+def _full_name(operator: str, domain: str) -> str:
+    return f"{domain}::{operator}" if domain else operator
 
 
 def note_lacking_kernels(model: ir.Model, report: Report) -> None:

@@ -88,8 +88,8 @@ def decoder(
     return g.model()
 
 
-def session(model: ir.Model, path: Path) -> ort.InferenceSession:
-    backend.write(model, path, "onnx", Options(), Report("test"))
+def session(model: ir.Model, path: Path, dtype: str = "") -> ort.InferenceSession:
+    backend.write(model, path, "onnx", Options(dtype=dtype), Report("test"))
     return ort.InferenceSession(path)
 
 
@@ -129,6 +129,27 @@ def test_it_computes_the_same(kind: str, tmp_path: Path) -> None:
     apart = kind == "angles that depend on the text"
     assert counts["MatMul"] == (9 if apart else 5)
     assert ("Cos" in counts) == apart
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["causal", "a window", "biases"])
+def test_float16_is_as_exact_as_without_these_operators(kind: str, tmp_path: Path) -> None:
+    model = decoder(**KINDS[kind])
+    exact = session(model.clone(), tmp_path / "exact.onnx")
+    before = session(model.clone(), tmp_path / "before.onnx", "float16")
+    assert fuse_decoder(model, CONTEXT, narrow=True)
+    after = session(model, tmp_path / "after.onnx", "float16")
+    for rows, new, past in ((3, 6, 0), (1, 4, 5), (2, 1, 9)):
+        given = feed(rows, new, past, 16)
+        narrow = {n: a.astype(np.float16) if a.dtype == np.float32 else a for n, a in given.items()}
+        wanted = exact.run(None, {n: a.astype(given[n].dtype) for n, a in narrow.items()})
+        for want, one, other in zip(wanted, before.run(None, narrow), after.run(None, narrow), strict=True):
+            assert one.dtype == other.dtype == np.float16
+            spread = [float(np.sqrt(np.mean(np.square(a.astype(np.float64) - want)))) for a in (one, other)]
+            assert spread[1] <= 1.5 * spread[0] + 1e-6
+    nodes = onnx.load(tmp_path / "after.onnx").graph.node
+    attention = [node for node in nodes if node.op_type == "GroupQueryAttention"]
+    assert [node.input[3] for node in attention] == ["past_key_values.0.key", "past_key_values.1.key"]  # without casts
 
 
 @pytest.mark.slow
