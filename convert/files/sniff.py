@@ -94,10 +94,10 @@ def _file_kind(path: Path) -> str:
             return _hdf5_kind(label, head, size)
         if head[4:8] == b"TFL3":
             return _tflite_kind(label, head, size)
+        if head[4:9] == b"\0\0\0\0{":  # before pickles: a header of 640 bytes begins with 0x80 0x02 as well
+            return _safetensors_kind(path, size)
         if head[:1] == b"\x80" and head[1:2] <= b"\x05":  # PROTO and the protocol
             return _content_kind(path, pickle_scan.torch_pickle_bytes(path))
-        if head[4:9] == b"\0\0\0\0{":
-            return _safetensors_kind(path, size)
         foreign.check_magic(label, head)
         foreign.check_text(label, head, size)
     return _protobuf_kind(path, head)

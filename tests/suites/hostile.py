@@ -54,6 +54,7 @@ from typing import Any
 
 from convert.outcome.text import LONGEST_LINE
 from tests.suites import hostile_watch as watch
+from tests.suites.hostile_files.adapter_files import adapter_files
 from tests.suites.hostile_files.archive_files import archive_files
 from tests.suites.hostile_files.asset_files import asset_files
 from tests.suites.hostile_files.caffe2_files import caffe2_files
@@ -71,8 +72,10 @@ from tests.suites.hostile_files.name_files import name_files
 from tests.suites.hostile_files.notes_files import notes_files
 from tests.suites.hostile_files.onnx_files import onnx_files
 from tests.suites.hostile_files.output_files import output_files
+from tests.suites.hostile_files.packed_files import packed_files
 from tests.suites.hostile_files.payload_files import payload_files
 from tests.suites.hostile_files.pickle_files import pickle_files
+from tests.suites.hostile_files.pipeline_files import pipeline_files
 from tests.suites.hostile_files.place_files import manifest_files, place_files
 from tests.suites.hostile_files.program_files import program_files
 from tests.suites.hostile_files.safetensors_files import safetensors_files
@@ -95,6 +98,9 @@ MAKERS: dict[str, Maker] = {
     "safetensors": safetensors_files,
     "hugging": hugging_files,
     "decoders": decoder_files,
+    "packed": packed_files,
+    "adapters": adapter_files,
+    "pipelines": pipeline_files,
     "onnx": onnx_files,
     "notes": notes_files,
     "names": name_files,
@@ -118,6 +124,8 @@ FRAMEWORKS = {
     **dict.fromkeys(("onnx", "notes", "names", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
 }  # fmt: skip
 """The format of the fuzzer that the same frontend reads; `pt` for all others."""
+HUGGING = {"hugging", "decoders", "packed", "adapters", "pipelines"}
+"""The classes of folders that transformers or diffusers read."""
 VERBS = ("inspect", "convert", "source", "target", "python", "batch")
 MEMORY = "2GB"
 _PROGRAM = "a program"
@@ -353,7 +361,7 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
     from tests.suites.fuzz import preload
 
     preload(["onnx"] if given.light else sorted({FRAMEWORKS.get(kind, "pt") for kind in given.classes.split(",")}))
-    hugging = bool({"hugging", "decoders"} & {*given.classes.split(",")}) and not given.light
+    hugging = bool(HUGGING & {*given.classes.split(",")}) and not given.light
     if hugging:
         from tests.support.timm_helper import declare_torchvision_operators
 

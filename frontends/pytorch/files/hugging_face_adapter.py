@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from convert import limits
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.files.counted_json import parse_json
 from convert.files.folders import check_files
-from convert.files.sniff import sniff
 from convert.outcome.report import Report
+
+from .safetensors_file import read_safetensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
@@ -34,6 +36,9 @@ _ABOUT_TRAINING = frozenset(
 _USUAL: Mapping[str, tuple[Any, ...]] = {"bias": ("none",), "init_lora_weights": (True, "gaussian")}
 """Other starts of training (PiSSA, CorDA, OLoRA) change the weights of the base model."""
 
+_MOST_CHOICES, _REPEATED_GROUP = 3, re.compile(r"\)[*+?{]")
+"""Python's regular expressions take time to the power of their repetitions, and 2 to that power for groups."""
+
 
 def merge_adapter(model: torch.nn.Module, path: Path, report: Report) -> None:
     """Add the adapter in the folder `path` to the weights of `model`, in place.
@@ -46,23 +51,27 @@ def merge_adapter(model: torch.nn.Module, path: Path, report: Report) -> None:
     whole: dict[str, torch.Tensor] = {}
     for key, tensor in tensors.items():
         name = key.removeprefix(_PREFIX)
+        if not tensor.is_floating_point():
+            raise BadInput(f"{path / WEIGHTS} has {name} of {tensor.dtype}", hint="get the adapter again")
         found = re.fullmatch(r"(.+)\.lora_(?:embedding_)?([AB])(?:\.weight)?", name)
-        if found is not None:
-            factors.setdefault(found[1], {})[found[2]] = tensor
-        else:
-            whole[name] = tensor
+        known = whole if found is None else factors.setdefault(found[1], {})
+        if known.setdefault(name if found is None else found[2], tensor) is not tensor:
+            raise BadInput(f"{path / WEIGHTS} has {name} twice", hint="get the adapter again")
     saved = config.get("modules_to_save") or []
     for name, tensor in whole.items():
         module, _, weight = name.rpartition(".")
         base = module.removesuffix(_BASE)
         if base not in factors and not _is_saved(module, saved):
             raise Unsupported(f"{path / WEIGHTS} has {name}, which is no part of LoRA", hint=_MERGE)
-        _change(model, base if base in factors else module, weight, tensor, path)
+        owner = base if base in factors else module
+        _weight(model, owner, weight, tensor.shape, path)
+        _replace(model, owner, weight, tensor)
     for name, pair in factors.items():
         if set(pair) != {"A", "B"}:
             raise BadInput(f"{path / WEIGHTS} has one of the two matrices of {name}", hint="get the adapter again")
-        _change(model, name, "weight", _product(model, name, pair, config), path, adds=True)
-    count = len(factors) + len(whole)
+        _add_product(model, name, pair, config, path)
+    if not (count := len(factors) + len(whole)):
+        raise BadInput(f"{path / WEIGHTS} has no weights", hint="get the adapter again")
     report.note(f"the adapter in {path} was merged into {count} weights", code="merged-adapter")
 
 
@@ -80,7 +89,6 @@ def _read_adapter(path: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor
     # In the hub's cache, links lead to the folder of blobs next to its snapshots.
     root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
     check_files(path, root, [CONFIG, WEIGHTS])
-    sniff(path / WEIGHTS)
     try:
         with (path / CONFIG).open("rb") as file:
             config = parse_json(file.read(limits.FOLDER_CONFIG_BYTES), str(path / CONFIG))
@@ -98,25 +106,54 @@ def _read_adapter(path: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor
     if others:
         asked = ", ".join(f"{key} {str(value)[:60]}" for key, value in sorted(others.items()))
         raise Unsupported(f"{path / CONFIG} asks for {asked}", hint=_MERGE)
-    from safetensors.torch import load_file
+    _check_values(config, path / CONFIG)
+    return config, read_safetensors(path / WEIGHTS)
 
-    return config, load_file(path / WEIGHTS)
+
+def _check_values(config: Mapping[str, Any], file: Path) -> None:
+    """Raise `BadInput` for a scale or a rank that is no number, and for modules that are no list of names.
+
+    Raises `Unsupported` for a pattern of names that may take forever to compare.
+    """
+    saved, alphas, ranks = (config.get(key) or {} for key in ("modules_to_save", "alpha_pattern", "rank_pattern"))
+    again = "get the adapter again"
+    if saved and not (isinstance(saved, list) and all(isinstance(name, str) and name for name in saved)):
+        raise BadInput(f"{file}: modules_to_save is no list of names", hint=again)
+    if not isinstance(alphas, dict) or not isinstance(ranks, dict):
+        raise BadInput(f"{file}: alpha_pattern or rank_pattern is no JSON object", hint=again)
+    for key, values in (("lora_alpha", alphas), ("r", ranks)):
+        for number in (config.get(key, 8), *values.values()):
+            if type(number) not in (int, float) or not abs(number) <= sys.float_info.max:
+                raise BadInput(f"{file}: {key} is {str(number)[:60]}", hint=again)
+    if not isinstance(config.get("use_rslora") or False, bool):
+        raise BadInput(f"{file}: use_rslora is {str(config['use_rslora'])[:60]}", hint=again)
+    for pattern in (*alphas, *ranks):
+        if sum(map(pattern.count, "*+?{(")) > _MOST_CHOICES or _REPEATED_GROUP.search(pattern):
+            raise Unsupported(f"{file}: the pattern {pattern[:60]} is too complicated", hint=_MERGE)
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise BadInput(f"{file}: {pattern[:60]} is no pattern: {error}", hint=again) from None
 
 
-def _product(
-    model: torch.nn.Module, name: str, pair: Mapping[str, torch.Tensor], config: Mapping[str, Any]
-) -> torch.Tensor:
-    """Return what is added to the weight of a layer."""
+def _add_product(
+    model: torch.nn.Module, name: str, pair: Mapping[str, torch.Tensor], config: Mapping[str, Any], path: Path
+) -> None:
+    """Add the product of two matrices to the weight of a layer. Raises as `_weight`, before it is computed."""
     a, b = pair["A"].float(), pair["B"].float()
-    if a.dim() != 2 or b.dim() != 2 or a.shape[0] != b.shape[1]:
+    if a.dim() != 2 or b.dim() != 2 or a.shape[0] != b.shape[1] or not a.shape[0]:
         shapes = f"{list(a.shape)} and {list(b.shape)}"
         raise Unsupported(f"the matrices of {name} are {shapes}, which have no product", hint=_MERGE)
-    rank = a.shape[0]
+    rank, layer = a.shape[0], _layer(model, name)
+    if "r" in config and rank != (said := _value_for(name, config.get("rank_pattern"), config["r"])):
+        text = f"the matrices of {name} in {path} have rank {rank}, and {CONFIG} says {said:g}"
+        raise BadInput(text, hint="get the adapter again")
+    # Embeddings and GPT-2's Conv1D keep their weights as [inputs, outputs].
+    turned = isinstance(layer, torch.nn.Embedding) or type(layer).__name__ == "Conv1D"
+    old = _weight(model, name, "weight", [b.shape[0], a.shape[1]][:: -1 if turned else 1], path)
     alpha = _value_for(name, config.get("alpha_pattern"), config.get("lora_alpha", 8))
     product = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank) * (b @ a)
-    layer = _layer(model, name)
-    # Embeddings and GPT-2's Conv1D keep their weights as [inputs, outputs].
-    return product.T if isinstance(layer, torch.nn.Embedding) or type(layer).__name__ == "Conv1D" else product
+    _replace(model, name, "weight", old.detach().float() + (product.T if turned else product))
 
 
 def _value_for(name: str, pattern: Any, usual: float) -> float:
@@ -134,21 +171,25 @@ def _layer(model: torch.nn.Module, name: str) -> torch.nn.Module | None:
         return None
 
 
-def _change(
-    model: torch.nn.Module, module: str, name: str, given: torch.Tensor, path: Path, *, adds: bool = False
-) -> None:
-    """Replace a weight by `given`, or by its sum with it. Raises `BadInput` if there is none of this shape."""
+def _weight(model: torch.nn.Module, module: str, name: str, shape: Sequence[int], path: Path) -> torch.nn.Parameter:
+    """Return a weight of a layer. Raises `BadInput` if there is none of this shape, and `Unsupported` if it is tied."""
     layer = _layer(model, module)
-    old = getattr(layer, name, None)
+    weight = None if layer is None else dict(layer.named_parameters("", False, False)).get(name)
     hint = "give the folder of the model that the adapter was trained on"
-    if layer is None or not isinstance(old, torch.nn.Parameter):
+    if weight is None:
         text = f"{path} has weights for {module}.{name}, which {type(model).__name__} does not have"
         raise BadInput(text, hint=hint)
-    if given.shape != old.shape:
-        text = f"{path} has {list(given.shape)} for {module}.{name}, which is {list(old.shape)}"
+    if weight.shape != tuple(shape):
+        text = f"{path} has {list(shape)} for {module}.{name}, which is {list(weight.shape)}"
         raise BadInput(text, hint=hint)
-    tied = [each for each, weight in model.named_parameters(remove_duplicate=False) if weight is old]
+    tied = [each for each, other in model.named_parameters(remove_duplicate=False) if other is weight]
     if len(tied) > 1:
         raise Unsupported(f"{path} changes {' and '.join(tied)}, which are one weight", hint=_MERGE)
-    new = old.detach().float() + given if adds else given
+    return weight
+
+
+def _replace(model: torch.nn.Module, module: str, name: str, new: torch.Tensor) -> None:
+    """Replace a weight by a tensor of its shape, in its dtype."""
+    layer = model.get_submodule(module)
+    old = layer.get_parameter(name)
     setattr(layer, name, torch.nn.Parameter(new.to(old.dtype), requires_grad=old.requires_grad))

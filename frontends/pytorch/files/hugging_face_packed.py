@@ -7,7 +7,7 @@ the scales, as in these libraries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,13 @@ from convert.errors import BadInput, Unsupported
 from convert.files.folders import shards
 from convert.outcome.report import Report
 
+from .safetensors_file import read_safetensors
+
 _WORD = 32
 _AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Place in a word of AWQ's GEMM layout of each of its eight columns."""
+_VECTORS = frozenset({"g_idx", "weight_g_idx", "weight_shape", "weight_scale"})
+"""Tensors of a layer that need not be matrices."""
 _HINT = "load it with its own library, and save the result of model.dequantize()"
 
 Tensors = dict[str, torch.Tensor]
@@ -54,7 +58,8 @@ def unpack_weights(path: Path, config: Mapping[str, Any], report: Report) -> Ten
             layers[layer][part] = stored.pop(name)
     for layer, given in layers.items():
         try:
-            stored[f"{layer}.weight"] = layout.function(**given, **options)
+            _check_parts(given, layout.parts[:3])
+            weight = layout.function(**given, **options)
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
             text = " ".join(str(error).split())[:200]
             raise BadInput(
@@ -62,6 +67,8 @@ def unpack_weights(path: Path, config: Mapping[str, Any], report: Report) -> Ten
             ) from error
         except Unsupported as error:
             raise Unsupported(f"{layer} in {path}: {error.sentence}", hint=error.hint) from None
+        if stored.setdefault(f"{layer}.weight", weight) is not weight:
+            raise BadInput(f"{layer} in {path} has packed weights and others", hint="get the folder again")
     report.note(f"the weights of {len(layers)} layers were unpacked from {layout.title}", code="unpacked-weights")
     return stored
 
@@ -73,23 +80,41 @@ def refuse_transposed(model: torch.nn.Module, path: Path) -> None:
 
 
 def _load_tensors(path: Path) -> Tensors:
-    from safetensors.torch import load_file
-
-    index = path / "model.safetensors.index.json"
+    whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
+    if whole.is_file():  # it takes precedence over all others, as in transformers
+        return read_safetensors(whole)
     names = shards(index) if index.is_file() else [file.name for file in sorted(path.glob("*.safetensors"))]
     if not names:
         raise Unsupported(f"{path} has packed weights in pickles", hint="save them as safetensors")
     found: Tensors = {}
     for name in names:
-        found |= load_file(path / name)
+        tensors = read_safetensors(path / name)
+        if twice := sorted(found.keys() & tensors.keys()):
+            raise BadInput(f"{path} has {twice[0]} in several files", hint="get the folder again")
+        found |= tensors
     return found
 
 
 # -- integers in words ------------------------------------------------------------------------------------------------
 
 
+def _check_parts(parts: Tensors, needed: Sequence[str]) -> None:
+    """Raise `ValueError` if a tensor of a layer is missing or empty, is no matrix where one is needed, or has a wrong
+    dtype.
+    """
+    if missing := [name for name in needed if name not in parts]:
+        raise ValueError(f"there is no {missing[0]}")
+    for name, tensor in parts.items():
+        if not tensor.numel() or (tensor.dim() != 2 and name not in _VECTORS):
+            raise ValueError(f"{name} has the shape {list(tensor.shape)}")
+        if tensor.is_complex() or tensor.is_floating_point() != name.endswith(("scales", "scale")):
+            raise ValueError(f"{name} is {str(tensor.dtype).removeprefix('torch.')}")
+
+
 def _unpack_bits(words: torch.Tensor, bits: int) -> torch.Tensor:
     """Return the integers that are packed along the last dim of 32-bit words, lowest bits first, without gaps."""
+    if words.dtype != torch.int32:
+        raise ValueError(f"words of {str(words.dtype).removeprefix('torch.')}")
     values = words.to(torch.int64) & 0xFFFFFFFF
     count = words.shape[-1] * _WORD // bits
     first = torch.arange(count) * bits
@@ -104,8 +129,16 @@ def _dequantize(
 ) -> torch.Tensor:
     """Return [outputs, inputs] for integers [outputs, inputs], and zero points and scales [outputs, groups].
 
-    groups: the group of each input.
+    groups: the group of each input. Raises `ValueError` if the shapes differ: PyTorch would repeat a single row or
+    column, and would take groups below zero from the end.
     """
+    count = scales.shape[1]
+    if integers.shape != (scales.shape[0], *groups.shape):
+        raise ValueError(f"integers {list(integers.shape)} for {scales.shape[0]} outputs and {groups.numel()} inputs")
+    if isinstance(zeros, torch.Tensor) and zeros.shape != scales.shape:
+        raise ValueError(f"zero points {list(zeros.shape)} for scales {list(scales.shape)}")
+    if bool(((groups < 0) | (groups >= count)).any()):
+        raise ValueError(f"an input is of a group that is not one of {count}")
     shift = zeros[:, groups] if isinstance(zeros, torch.Tensor) else zeros
     exact = (integers - shift).to(torch.float32) * scales.to(torch.float32)[:, groups]
     return exact.to(scales.dtype)
@@ -165,12 +198,18 @@ def _unpack_compressed(
     """Return [outputs, inputs] of words [outputs, inputs * bits / 32]; zero points are packed along the outputs."""
     outputs, inputs = weight_shape.tolist()
     integers = _unpack_bits(weight_packed, bits)[:, :inputs]
+    if list(integers.shape) != [outputs, inputs]:
+        raise ValueError(f"integers {list(integers.shape)} for a weight of {[outputs, inputs]}")
     one = weight_scale.numel() == 1  # for the whole tensor
     scales = weight_scale.reshape(1, 1).expand(outputs, 1) if one else weight_scale.reshape(outputs, -1)
     zeros: torch.Tensor | int = 1 << (bits - 1)
     if weight_zero_point is not None:
         zeros = _unpack_bits(weight_zero_point.T, bits)[:, :outputs].T
-    groups = _equal_groups(inputs, scales) if weight_g_idx is None else weight_g_idx.to(torch.int64)
+    # The library fills the groups with -1 where inputs are not ordered.
+    if weight_g_idx is None or bool((weight_g_idx == -1).any()):
+        groups = _equal_groups(inputs, scales)
+    else:
+        groups = weight_g_idx.to(torch.int64)
     return _dequantize(integers, zeros, scales, groups)
 
 
@@ -178,8 +217,8 @@ def _unpack_compressed(
 class _Layout:
     """How one library packs the weights of a layer.
 
-    parts: the names of a layer's tensors, that of its integers first. options: returns the arguments of `function` that
-    the configuration tells; raises `Unsupported` for what is not read.
+    parts: the names of a layer's tensors, that of its integers first; each layer has the first three. options: returns
+    the arguments of `function` that the configuration tells; raises `Unsupported` for what is not read.
     """
 
     title: str
@@ -203,16 +242,20 @@ def _awq_options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compressed_options(config: Mapping[str, Any]) -> dict[str, Any]:
-    groups = list((config.get("config_groups") or {}).values())
+    found = config.get("config_groups")
+    groups = [*found.values()] if isinstance(found, dict) else []
+    weights = [w for g in groups if isinstance(g, dict) and isinstance(w := g.get("weights"), dict)]
+    if not groups or len(weights) < len(groups):
+        raise Unsupported("compressed-tensors whose config_groups do not describe the weights are not read", hint=_HINT)
     computed = [k for g in groups for k in ("input_activations", "output_activations") if g.get(k)]
     computed += ["kv_cache_scheme"] if config.get("kv_cache_scheme") else []
     if computed:
         raise Unsupported(f"compressed-tensors that quantize {computed[0]} while they run are not read", hint=_HINT)
-    bits = {g.get("weights", {}).get("num_bits") for g in groups}
+    bits = [w.get("num_bits") for w in weights]
     # Releases differ in how they pack other numbers of bits.
-    if len(bits) != 1 or (found := bits.pop()) not in (2, 4, 8):
+    if bits[0] not in (2, 4, 8) or any(each != bits[0] for each in bits):
         raise Unsupported("compressed-tensors are read if all weights have 2, 4 or 8 bits", hint=_HINT)
-    return {"bits": found}
+    return {"bits": bits[0]}
 
 
 _LAYOUTS: Mapping[str, _Layout] = {

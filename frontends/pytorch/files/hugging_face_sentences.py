@@ -20,6 +20,7 @@ from convert.files.counted_json import parse_json
 from convert.files.folders import check_files
 
 from .hugging_face_tasks import MODULES_FILE
+from .safetensors_file import read_safetensors
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _WITHOUT = "--task feature-extraction converts the transformer alone"
@@ -244,11 +245,9 @@ def _load_weights(path: Path, folder: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a module's folder, as data; their archive has been checked."""
     file = next((folder / name for name in _WEIGHTS if (folder / name).exists()), folder / _WEIGHTS[0])
     check_files(path, _root(path), [str(file.relative_to(path))])
+    if file.suffix == ".safetensors":
+        return read_safetensors(file)
     try:
-        if file.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(file)
         return dict(torch.load(file, map_location="cpu", weights_only=True))
     except Exception as error:
         raise BadInput(f"{file} could not be loaded: {type(error).__name__}: {error}", hint="get it again") from error

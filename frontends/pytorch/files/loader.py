@@ -14,14 +14,13 @@ from typing import Any
 
 import torch
 
-from convert.errors import BadInput, ConvertError, UnsafeInput, UsageError
+from convert.errors import BadInput, UnsafeInput, UsageError
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
 from convert.files.legacy_storages import check_legacy_storages
 from convert.files.pickle_opcodes import Pickle, read_pickle, refuse_unfolding
 from convert.files.scratch import place_of_temporary_files
 from convert.files.storages import check_storages
-from convert.outcome.extras import install_command
 from convert.outcome.report import Report
 from convert.processes.quiet_import import silent
 from convert.processes.sandbox import in_confined_thread
@@ -49,6 +48,7 @@ from .old_torchscript import is_old, rewritten
 from .pickled_modules import DAMAGED, chosen_module, code_hint, missing_class_hint, unpickler
 from .prepacked_torchscript import is_prepacked, unpacked
 from .pt2_archive import read_exported
+from .safetensors_file import read_safetensors
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
 
 _ODD = re.compile(r"[\"'\\\x00-\x1f]")
@@ -269,7 +269,7 @@ def _load_checkpoint(
     """Return the result of `load_weights`, and the Python arguments that the module was created with, by name."""
     path = source.file
     if source.kind == "safetensors":
-        return [("", _load_safetensors(path))], {}
+        return [("", read_safetensors(path))], {}
     data = _read_saved(path)
     trusted = options.trust and bool(pickle_scan.unsafe_globals(data.globals))
     loaded = _torch_load(path, None if trusted else stand_ins(data))
@@ -286,19 +286,6 @@ def _weights_as_data(path: Path) -> list[tuple[str, Mapping[str, torch.Tensor]]]
         return list(state_dicts(_torch_load(path, stand_ins(data))))
     except BadInput:
         return []
-
-
-def _load_safetensors(path: Path) -> Mapping[str, torch.Tensor]:
-    try:
-        from safetensors.torch import load_file
-    except ImportError:
-        raise ConvertError(
-            "reading .safetensors needs the package safetensors", hint=install_command("safetensors")
-        ) from None
-    try:
-        return load_file(path)
-    except Exception as error:
-        raise BadInput(f"{path} is not a readable safetensors file: {error}", hint="get the file again") from error
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 from convert.graph.tensors import dims_of, lazy_tensor, tensor_of, transposed_tensor
 
@@ -48,9 +49,12 @@ def int64(g: Graph, x: ir.Value) -> ir.Value:
 def transpose(g: Graph, x: ir.Value, perm: Sequence[int]) -> ir.Value:
     """Return `x` with its axes permuted: a new lazy weight if it is one, else a Transpose.
 
-    A quantized weight is permuted as integers, so that kernels still find its DequantizeLinear.
+    A quantized weight is permuted as integers, so that kernels still find its DequantizeLinear. Raises `Unsupported`
+    for a value that has another number of dims, which a file may say of any weight.
     """
     perm = [int(p) for p in perm]
+    if x.shape is not None and len(x.shape) != len(perm):
+        raise Unsupported(f"a value of {len(x.shape)} dims, where the operator takes {len(perm)}")
     if perm == list(range(len(perm))):
         return x
     maker = x.producer()

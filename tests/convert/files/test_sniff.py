@@ -313,3 +313,12 @@ def test_sniffing_imports_nothing_but_the_standard_library() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("length", [128, 384, 640, 896, 1152, 1408])
+def test_headers_of_safetensors_that_begin_like_pickles(length: int, tmp_path: Path) -> None:
+    """A file begins with the length of its header; these begin with the opcode PROTO and a protocol from 0 to 5."""
+    header = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(length.to_bytes(8, "little") + header.ljust(length) + bytes(4))
+    assert sniff(path) == "safetensors"

@@ -116,6 +116,18 @@ def test_the_layer_below_an_embeddings_adapter_is_saved_too(tmp_path: Path) -> N
         ({"head.lora_A.weight": (2, 5), "head.lora_B.weight": (3, 2)}, {}, BadInput, r"has \[3, 5\] for head.weight"),
         ({"head.lora_A.weight": (2, 4), "head.lora_B.weight": (3, 5)}, {}, Unsupported, "have no product"),
         ({"tied.lora_A.weight": (2, 4), "tied.lora_B.weight": (9, 2)}, {}, Unsupported, "which are one weight"),
+        ({"head.lora_A.weight": (0, 4), "head.lora_B.weight": (3, 0)}, {"r": 0}, Unsupported, "have no product"),
+        ({"head.lora_A.weight": (4, 4), "head.lora_B.weight": (3, 4)}, {}, BadInput, "rank 4, and .* says 2"),
+        ({"head.lora_A.weight": (2, 1 << 20), "head.lora_B.weight": (1 << 20, 2)}, {}, BadInput, "has .1048576, 1048"),
+        ({}, {"lora_alpha": float("nan")}, BadInput, "lora_alpha is nan"),
+        ({}, {"lora_alpha": "6"}, BadInput, "lora_alpha is 6"),
+        ({}, {"use_rslora": "no"}, BadInput, "use_rslora is no"),
+        ({}, {"modules_to_save": "head"}, BadInput, "modules_to_save is no list of names"),
+        ({}, {"modules_to_save": [""]}, BadInput, "modules_to_save is no list of names"),
+        ({}, {"alpha_pattern": ["head"]}, BadInput, "is no JSON object"),
+        ({}, {"alpha_pattern": {"(": 5}}, BadInput, "is no pattern"),
+        ({}, {"alpha_pattern": {"(a+)+$": 5}}, Unsupported, "is too complicated"),
+        ({}, {"rank_pattern": {".*.*.*.*x": 5}}, Unsupported, "is too complicated"),
     ],
 )
 def test_what_is_no_plain_lora_of_the_model_is_refused(
@@ -123,6 +135,22 @@ def test_what_is_no_plain_lora_of_the_model_is_refused(
 ) -> None:
     adapter(tmp_path, weights or {"head.lora_A.weight": (2, 4), "head.lora_B.weight": (3, 2)}, **config)
     with pytest.raises(error, match=message):
+        merge_adapter(Model(), tmp_path, Report("test"))
+
+
+def test_tensors_that_are_no_weights_are_refused(tmp_path: Path) -> None:
+    adapter(tmp_path, {})
+    with pytest.raises(BadInput, match="has no weights"):
+        merge_adapter(Model(), tmp_path, Report("test"))
+    file, matrices = tmp_path / "adapter_model.safetensors", {"head.lora_A": (2, 4), "head.lora_B": (3, 2)}
+    save_file({name: torch.ones(shape, dtype=torch.int32) for name, shape in matrices.items()}, file)
+    with pytest.raises(BadInput, match=r"has head.lora_A of torch.int32"):
+        merge_adapter(Model(), tmp_path, Report("test"))
+    adapter(tmp_path, {**matrices, "head.lora_A.weight": (2, 4)})
+    with pytest.raises(BadInput, match=r"has head.lora_A\S* twice"):
+        merge_adapter(Model(), tmp_path, Report("test"))
+    torch.save({"head.lora_A": torch.ones(2, 4)}, file)
+    with pytest.raises(BadInput, match="is not a safetensors file"):
         merge_adapter(Model(), tmp_path, Report("test"))
 
 

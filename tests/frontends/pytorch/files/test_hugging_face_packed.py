@@ -160,6 +160,58 @@ def test_an_incomplete_layer_is_refused(lost: str, tmp_path: Path) -> None:
         unpacked(tmp_path, folder(tmp_path, tensors, quant_method="gptq"))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"g_idx": np.full(INPUTS, -1)}, "a group that is not one of 4"),
+        ({"g_idx": np.full(INPUTS, 4)}, "a group that is not one of 4"),
+        ({"g_idx": np.zeros(INPUTS, np.float32)}, "g_idx is float32"),
+        ({"g_idx": np.zeros(1, np.int32)}, r"integers \[32, 64\] for 32 outputs and 1 inputs"),
+        ({"qweight": np.zeros((8, 1), np.int32)}, r"integers \[1, 64\] for 32 outputs"),
+        ({"qweight": np.zeros((8, OUTPUTS), np.int64)}, "words of int64"),
+        ({"qweight": np.zeros((1, 8, OUTPUTS), np.int32)}, r"qweight has the shape \[1, 8, 32\]"),
+        ({"qzeros": np.zeros((1, 4), np.int32)}, r"zero points \[32, 1\] for scales \[32, 4\]"),
+        ({"scales": np.zeros((4, 0), np.float16)}, "scales has the shape"),
+        ({"scales": np.ones((4, OUTPUTS), np.int32)}, "scales is int32"),
+        ({"weight": np.ones((OUTPUTS, INPUTS), np.float16)}, "has packed weights and others"),
+    ],
+)
+def test_tensors_that_contradict_each_other_are_refused(
+    change: dict[str, np.ndarray], message: str, tmp_path: Path
+) -> None:
+    """PyTorch would repeat single rows, count groups from the end, and drop the upper half of wide words."""
+    with pytest.raises(BadInput, match=message):
+        unpacked(tmp_path, folder(tmp_path, Layer(4).gptq(1) | change, quant_method="gptq"))
+
+
+@pytest.mark.parametrize("shape", [[1 << 40, INPUTS], [OUTPUTS, 1 << 40], [-1, -1], [OUTPUTS], [16, INPUTS]])
+def test_a_size_that_is_not_that_of_the_words_is_refused(shape: list[int], tmp_path: Path) -> None:
+    tensors = {**Layer(4).compressed(False), "weight_scale": np.ones(1, np.float16), "weight_shape": np.array(shape)}
+    with pytest.raises(BadInput, match="do not fit together"):
+        unpacked(tmp_path, folder(tmp_path, tensors, **compressed_config(4)))
+
+
+def test_groups_of_minus_one_say_that_inputs_are_not_ordered(tmp_path: Path) -> None:
+    """compressed-tensors fills `weight_g_idx` with -1 before it orders the inputs."""
+    layer = Layer(4)
+    tensors = {**layer.compressed(True), "weight_g_idx": np.full(INPUTS, -1, np.int32)}
+    np.testing.assert_array_equal(unpacked(tmp_path, folder(tmp_path, tensors, **compressed_config(4))), layer.weight)
+
+
+@pytest.mark.parametrize("groups", [[1], 5, {}, {"g": 5}, {"g": {"weights": None}}, {"g": {"weights": [4]}}])
+def test_groups_that_describe_no_weights_are_refused(groups: Any, tmp_path: Path) -> None:
+    config = {**compressed_config(4), "config_groups": groups}
+    with pytest.raises(Unsupported, match="config_groups do not describe"):
+        unpacked(tmp_path, folder(tmp_path, Layer(4).compressed(True), **config))
+
+
+def test_one_tensor_in_two_files_is_refused(tmp_path: Path) -> None:
+    config = folder(tmp_path, Layer(4).gptq(1), quant_method="gptq")
+    save_file({"l.scales": torch.ones(4, OUTPUTS)}, tmp_path / "x.safetensors")
+    with pytest.raises(BadInput, match=r"has l\.scales in several files"):
+        unpacked(tmp_path, config)
+
+
 def test_what_is_packed() -> None:
     assert not is_packed({})
     assert not is_packed({"quantization_config": {"quant_method": "bitsandbytes"}})

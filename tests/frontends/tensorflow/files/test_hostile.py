@@ -17,7 +17,7 @@ from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow.runner import as_used, hdf5_check, runner
 
 from convert import limits
-from convert.errors import BadInput, UnsafeInput
+from convert.errors import BadInput, UnsafeInput, Unsupported
 from convert.outcome.report import Report
 from convert.processes import parser_check
 from convert.request.options import Options
@@ -239,6 +239,19 @@ def test_sizes_are_checked_before_memory_is_taken(tmp_path: Path) -> None:
     tensor.tensor_shape.dim.add(size=1 << 50)
     tensor.tensor_content = bytes(8)
     with pytest.raises(BadInput, match="8 are there"):
+        read("frozen-graph", _write(tmp_path, graph))
+
+
+def test_a_weight_of_other_dims_than_the_operator_takes_is_refused(tmp_path: Path) -> None:
+    graph = _graph(("x", "Placeholder", []), ("c", "Const", []), ("y", "Conv2D", ["x", "c"]))
+    tensor, attributes = graph.node[1].attr["value"].tensor, graph.node[2].attr
+    tensor.dtype = graph.node[1].attr["dtype"].type = graph.node[0].attr["dtype"].type = attributes["T"].type = 1
+    tensor.float_val.append(1.0)
+    for size in (3, 3):
+        tensor.tensor_shape.dim.add(size=size)
+    attributes["padding"].s = b"SAME"
+    attributes["strides"].list.i.extend([1, 1, 1, 1])
+    with pytest.raises(Unsupported, match="a value of 2 dims, where the operator takes 4"):
         read("frozen-graph", _write(tmp_path, graph))
 
 
