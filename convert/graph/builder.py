@@ -6,6 +6,7 @@ inference for the node sets them when the value is created; a caller that knows 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -134,8 +135,8 @@ class Graph:
 
         Numbers and arrays among `inputs` become constants (Python numbers take the dtype that the operator's schema
         asks for). Attributes that are None are left out. A `Graph` as an attribute is a subgraph. Raises
-        `ResourceLimit` if `outputs` exceeds `limits.NODE_OUTPUTS`, or if this is one node more than
-        `limits.OPERATOR_NODES` at the current location.
+        `ResourceLimit` if `outputs` exceeds `limits.NODE_OUTPUTS`, if an input has 2^63 elements, or if this is one
+        node more than `limits.OPERATOR_NODES` at the current location.
         """
         check_output_count(outputs, self.location)
         self._count_node()
@@ -145,6 +146,7 @@ class Graph:
         values = self._operands(schema, inputs)
         while values and values[-1] is None:
             values.pop()
+        _check_element_counts(operator, values, self.location)
         attrs = [_attribute(k, v) for k, v in (attributes or {}).items() if v is not None]
         node = ir.Node(domain, operator, values, attrs, num_outputs=outputs)
         at = self.location
@@ -278,6 +280,30 @@ def check_output_count(count: int, at: Location) -> None:
     if count > limits.NODE_OUTPUTS:
         text = f"{at}: {count:,} outputs of one operator are more than the {limits.NODE_OUTPUTS:,} that are taken"
         raise ResourceLimit(text, hint="a program can set convert.limits.NODE_OUTPUTS")
+
+
+_SHAPES = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1, "Tile": 1}
+"""Index of the input that holds the sizes of the result, by operator; Tile's are factors of the sizes of its input."""
+
+
+def _check_element_counts(operator: str, inputs: Sequence[ir.Value | None], at: Location) -> None:
+    """Raise `ResourceLimit` if known sizes of an input, or of the result, have a product that needs more than 64 bits.
+
+    ONNX's inference multiplies them without a check, and takes 2^64 elements for none.
+    """
+    shapes: list[Sequence[object]] = [
+        value.shape.dims for value in inputs if value is not None and value.shape is not None
+    ]
+    place = _SHAPES.get(operator, len(inputs))
+    target = inputs[place] if place < len(inputs) else None
+    content = None if target is None else target.const_value
+    if content is not None and content.size <= limits.TENSOR_DIMS and content.dtype == ir.DataType.INT64:
+        shapes.append([*map(int, content.numpy().ravel()), *(shapes[0] if operator == "Tile" and shapes else ())])
+    for shape in shapes:
+        sizes = [dim for dim in shape if isinstance(dim, int) and dim >= 0]
+        if (count := math.prod(sizes)) >= 1 << 63:
+            text = f"{at}: {count:.0e} elements are more than any tensor has; its sizes are {sizes}"
+            raise ResourceLimit(text, hint="check the sizes in the file")
 
 
 def register_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:

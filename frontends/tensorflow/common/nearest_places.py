@@ -16,6 +16,8 @@ def nearest_places(size: int, wanted: int, mode: str) -> np.ndarray:
 
     (tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc, image_resizer_state.h)
     """
+    if not wanted:
+        return np.zeros(0, np.int64)
     steps, one = np.arange(wanted, dtype=np.float32), np.float32(1)
     aligned = mode == ALIGNED and wanted > 1
     scale = (np.float32(size) - one) / (np.float32(wanted) - one) if aligned else np.float32(size) / np.float32(wanted)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 from convert.graph.tensors import dims_of
 
@@ -26,6 +27,8 @@ def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
     if content is None:
         return g.Reshape(tensor, int64(g, shape), allowzero=1)
     target = content.tolist()
+    if 0 in target and -1 in target:
+        raise Unsupported(f"a Reshape to {target}: TensorFlow cannot infer the size of -1 from no elements")
     named = shape_values.named_dims(g, tensor)
     source = [] if named is None else list(named)
     if tensor.const_value is not None and all(isinstance(d, int) for d in target) and 0 not in target:
@@ -45,10 +48,10 @@ def _static_reshape_target(source: Sequence[Dim], target: Sequence[Dim]) -> list
     None.
     """
     dynamic = [i for i, d in enumerate(target) if not isinstance(d, int)]
+    if 0 in target and (dynamic or -1 in target):  # nothing divides the elements, which are none
+        return None
     if len(dynamic) + list(target).count(-1) <= 1:
         return [d if isinstance(d, int) else -1 for d in target]
-    if 0 in target:
-        return None
     stay = [i for i in dynamic if i < len(source) and target[i] is not None and source[i] == target[i]]
     if len(dynamic) - len(stay) + list(target).count(-1) > 1:
         return None

@@ -109,6 +109,17 @@ def test_operands_that_onnx_refuses_raise() -> None:
         g.MatMul(g.input("a", F, [2, 3]), g.input("b", F, [4, 5]))
 
 
+@pytest.mark.parametrize("sizes", [[1 << 32, 1 << 32], [1 << 60, 16], [1 << 62, 2, "batch"]])
+def test_sizes_whose_product_needs_more_than_64_bits_are_refused(sizes: list[int | str]) -> None:
+    """ONNX's inference takes a product of 2^64 for 0, and says so about the target of the Reshape."""
+    g = Graph()
+    with g.at(Location("Tile")), pytest.raises(ResourceLimit, match="elements are more than any tensor has"):
+        g.Reshape(g.input("x", F, sizes), [-1, 1])
+    with pytest.raises(ResourceLimit, match=r"2e\+19 elements are more"):
+        g.Tile(g.input("y", F, ["batch", 16]), [1, 1 << 60])
+    g.Neg(g.input("z", F, [1 << 62, 0, 4]))
+
+
 def test_one_operator_becomes_a_limited_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "OPERATOR_NODES", 10)
     g = Graph()

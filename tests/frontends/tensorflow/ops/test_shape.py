@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 
+import convert
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, params
 
@@ -43,3 +45,14 @@ def test_operator(row: Case) -> None:
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)
+
+
+def test_a_reshape_of_no_elements_keeps_its_dynamic_batch() -> None:
+    """The batch cannot be -1 there, because no size follows from no elements."""
+    import tensorflow as tf
+
+    function = tf.function(lambda x: tf.reshape(x, [tf.shape(x)[0], 0, 3]))
+    concrete = function.get_concrete_function(tf.TensorSpec([None, 0, 4], tf.float32))
+    session = onnxruntime.InferenceSession(convert.to_onnx(concrete).SerializeToString())
+    (y,) = session.run(None, {session.get_inputs()[0].name: np.zeros((2, 0, 4), np.float32)})
+    assert y.shape == (2, 0, 3)
