@@ -167,11 +167,11 @@ def run_command(
     else:
         subprocess.run(["cp", "-a", str(case.here), str(folder)], check=True)  # keeps pipes and links
     kept = {name: (folder / name).read_bytes() for name in case.kept}
+    swap = watch.start_swapping(*case.swap) if case.swap is not None else None
     run = Run(kind, case.name, verb, time.time())
     pid = os.fork()
     if not pid:
         _become(words, folder)
-    swap = watch.start_swapping(*case.swap) if case.swap is not None else None
     memory = watch.Memory(pid, helper)
     models = len(words) - words.index("--") - 1 if verb == "batch" and "--" in words else 1
     while run.code is None:

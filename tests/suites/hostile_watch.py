@@ -250,10 +250,14 @@ def start_helper(place: Path, first: str = "") -> Helper:
 def start_swapping(path: Path, other: Path) -> subprocess.Popen[bytes]:
     """Start a process that points the link `path` to `other` and back, some hundred times a second.
 
-    If `path` is a file, the process truncates it in place, and writes the content of `other` into it again.
+    If `path` is a file, the process truncates it in place, and writes the content of `other` into it again. It has
+    opened the file when this returns, so that a call that opens it later is the command's.
     """
     if not path.is_symlink():
-        return subprocess.Popen([sys.executable, "-c", _CUT, str(path), str(other)])
+        cutter = subprocess.Popen([sys.executable, "-c", _CUT, str(path), str(other)], stdout=subprocess.PIPE)
+        assert cutter.stdout is not None
+        cutter.stdout.readline()
+        return cutter
     return subprocess.Popen([sys.executable, "-c", _SWAP, str(path), str(other), os.readlink(path)])
 
 
@@ -275,6 +279,7 @@ import os, random, sys, time
 path, good = sys.argv[1:]
 content = open(good, "rb").read()
 file = os.open(path, os.O_WRONLY)
+print(flush=True)
 while True:
     os.ftruncate(file, random.randrange(len(content)))
     time.sleep(random.choice((0.001, 0.01, 0.1)))

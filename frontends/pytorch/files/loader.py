@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from convert.errors import BadInput, UnsafeInput, UsageError
+from convert.errors import BadInput, ConvertError, UnsafeInput, UsageError
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
 from convert.files.legacy_storages import check_legacy_storages
@@ -297,8 +297,12 @@ def _load_torchscript(path: Path, trust: bool) -> Any:
         return _load_current_torchscript(path, trust)
     with tempfile.TemporaryDirectory(dir=place_of_temporary_files()) as folder:
         archive = rewrite(path, Path(folder))
-        check_storages(archive)
-        return _load_current_torchscript(archive, trust)
+        try:
+            check_storages(archive)
+            return _load_current_torchscript(archive, trust)
+        except ConvertError as error:
+            error.message = error.message.replace(str(archive), str(path))
+            raise
 
 
 def _load_current_torchscript(path: Path, trust: bool) -> Any:

@@ -62,12 +62,14 @@ def is_prepacked(path: Path) -> bool:
 def unpacked(path: Path, folder: Path) -> Path:
     """Return the path of a new archive in `folder`, like the one at `path` but without prepacked layers.
 
-    Raises `BadInput` for a damaged pickle, and `ResourceLimit`.
+    Raises `BadInput` for a damaged pickle and for code in the place of the new functions, and `ResourceLimit`.
     """
     target = folder / path.name
     with open_archive(path) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
         root = record_root(archive)
         codes = _codes(archive)
+        if root + _PLACE in archive.namelist():
+            raise BadInput(f"{path} has code of its own in {_PLACE}", hint="get the file again")
         pickles = {f"{root}data.pkl", f"{root}constants.pkl"}
         for name in archive.namelist():
             if name in codes:

@@ -29,18 +29,32 @@ def ensure_batch_dim(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
     return (g.Unsqueeze(x, [0]) if lone else x), lone
 
 
+def _refuse_numbers(name: str, numbers: Sequence[Any], dims: int, least: int) -> None:
+    """Raise `BadInput` for numbers that no convolution has, which PyTorch rejects only when it computes."""
+    if len(numbers) != dims:
+        raise BadInput(f"a convolution has the {name} {list(numbers)[:8]}", hint=f"it needs {dims} numbers")
+    if not all(least <= n < 1 << 31 for n in numbers if isinstance(n, int)):
+        raise BadInput(f"a convolution has the {name} {list(numbers)}", hint=f"its {name} has to be {least} or more")
+
+
 def _steps(stride: Any, dilation: Any, dims: int) -> tuple[list[int], list[int]]:
     """Return strides and dilations, one per spatial dim.
 
-    Raises `Unsupported` if one is computed, and `BadInput` for one below 1: PyTorch rejects it only when it computes.
+    Raises `Unsupported` if one is computed, and `BadInput` as `_refuse_numbers` does.
     """
     found = {"stride": per_spatial_dim(stride, dims), "dilation": per_spatial_dim(dilation, dims)}
     for name, numbers in found.items():
         if not all(isinstance(n, int) for n in numbers):
             raise Unsupported(_COMPUTED)
-        if min(numbers, default=1) < 1:
-            raise BadInput(f"a convolution has the {name} {numbers}", hint=f"its {name} has to be 1 or more")
+        _refuse_numbers(name, numbers, dims, 1)
     return found["stride"], found["dilation"]
+
+
+def _pads(padding: Any, dims: int) -> list[Any]:
+    """Return the pads before and after each spatial dim, some computed. Raises `BadInput` as `_refuse_numbers` does."""
+    pads = per_spatial_dim(padding, dims)
+    _refuse_numbers("padding", pads, dims, 0)
+    return pads * 2
 
 
 _COMPUTED = torch_op.limit("conv2d", "a convolution whose stride or dilation is computed from a size")
@@ -64,7 +78,7 @@ def _convolution(dims: int) -> Any:
             total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
             pads = [t // 2 for t in total] + [t - t // 2 for t in total]
         else:
-            pads = per_spatial_dim(0 if padding == "valid" else padding, dims) * 2
+            pads = _pads(0 if padding == "valid" else padding, dims)
         if not all(isinstance(n, int) for n in pads):
             zeros = vector(g, [0, 0, *pads[:dims], 0, 0, *pads[dims:]])
             x, pads = g.Pad(x, zeros, constant_like(g, 0, x)), [0] * 2 * dims
@@ -92,8 +106,8 @@ def _transposed_convolution(dims: int) -> Any:
     ) -> ir.Value:
         x, lone = ensure_batch_dim(g, x, dims)
         strides, dilations = _steps(stride, dilation, dims)
-        pads = per_spatial_dim(padding, dims) * 2
-        more = per_spatial_dim(output_padding, dims)
+        pads, more = _pads(padding, dims), per_spatial_dim(output_padding, dims)
+        _refuse_numbers("output_padding", more, dims, 0)
         if is_float(g, x):
             out = _conv_transpose(g, x, weight, bias, strides, pads, groups, more, dilations)
         else:

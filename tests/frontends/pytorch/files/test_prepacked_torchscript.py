@@ -5,6 +5,7 @@ neither write nor load them.
 from __future__ import annotations
 
 import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,24 @@ def test_several_layers_of_one_class_are_verified(tmp_path: Path) -> None:
             "without a state",
             id="no-state",
         ),
+        *(
+            pytest.param(
+                "ops.prepacked.conv2d_clamp_run(x, CONSTANTS.c0)",
+                _object("Conv2d", [*ROWS["conv"][2][:place], numbers, *ROWS["conv"][2][place + 1 :]]) + b"t.",
+                BadInput,
+                words,
+                id=f"{words}{numbers}",
+            )
+            for place, words in ((2, "the stride "), (3, "the padding "), (4, "the dilation "))
+            for numbers in ([-1, -1], [], [1] * 5)
+        ),
+        pytest.param(
+            "ops.prepacked.linear_clamp_run(x, CONSTANTS.c0)",
+            _object("Linear", ["text", None, None, None]) + b"t.",
+            BadInput,
+            r"^\S*/test_refused_\w*/m.ptl could not be read",
+            id="a text",
+        ),
         pytest.param(
             "ops.prepacked.linear_clamp_run(x, CONSTANTS.c0)", b"t\xff", BadInput, "truncated or corrupt", id="damaged"
         ),
@@ -154,3 +173,15 @@ def test_refused(result: str, constants: bytes, kind: type[Exception], words: st
     with pytest.raises(kind, match=words):
         convert.convert(path, "onnx", tmp_path / "m.onnx", inputs=["float32[2,4,5,6]"], verify=False)
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_code_in_the_place_of_the_new_functions_is_refused(tmp_path: Path) -> None:
+    operator, kind, state, _ = ROWS["linear"]
+    result = f"ops.prepacked.{operator}_clamp_run(x, CONSTANTS.c0)"
+    path = _write(tmp_path / "m.ptl", result, _object(kind, state) + b"t.")
+    (tmp_path / "new").mkdir()
+    with zipfile.ZipFile(path) as archive:
+        content = [(name, archive.read(name)) for name in archive.namelist()]
+    own = ("m/code/__torch__/prepacked_layers.py", b"def linear_run(x: Tensor) -> Tensor:\n  return x\n")
+    with pytest.raises(BadInput, match="code of its own"):
+        unpacked(hostile.write_zip(path, [*content, own]), tmp_path / "new")
