@@ -35,7 +35,8 @@ DTYPES = [
 class DimSpec:
     """One dim of an input: a `size`, or a named dynamic dim with optional bounds, which are inclusive.
 
-    A name may be a sum of names and numbers: `past+new`.
+    A name may be a sum of names and numbers: `past+new`. `usual` is the size of a dynamic dim that a configuration
+    names: the one to fix if a model does not convert with other sizes.
 
     >>> str(DimSpec(name="batch", low=1, high=8))
     'batch=1..8'
@@ -45,6 +46,7 @@ class DimSpec:
     name: str | None = None
     low: int | None = None
     high: int | None = None
+    usual: int | None = field(default=None, compare=False)
 
     @property
     def dynamic(self) -> bool:

@@ -88,8 +88,10 @@ def parts(source: Source, options: Options, single: bool = False) -> dict[str, d
 
 
 def _diffusers_parts(source: Source) -> dict[str, dict[str, str]]:
+    from .files.diffusers_folder import refuse_unknown_parts
     from .files.diffusers_index import parts_of_folder
 
+    refuse_unknown_parts(source.file)
     return {f"{part}/model": {"part": part} for part in parts_of_folder(source.file)}
 
 

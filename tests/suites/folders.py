@@ -36,10 +36,12 @@ from typing import Any
 import onnx
 import torch
 import transformers
+from convert.frontends import pytorch as frontend
 
 import convert
 from convert.outcome.report import Report
 from convert.outcome.verdict import PASS
+from convert.parity.method import VerifyMethod
 from convert.processes.warm import allow_warm_processes
 from tests.suites import folder_models as models
 from tests.suites.generation import decoder_outcome, parts_outcome, saved_model, task_of_pair
@@ -58,6 +60,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 OUTCOMES = ("right", "inconclusive", "refused", "dropped", "wrong", "failed", "not made")
 _REFUSALS = (convert.Unsupported, convert.BadInput, convert.UsageError)
+_CACHE = ("past_key_values.", "past_conv.", "past_ssm.", "past_recurrent.")
 _DROPS = ("unused-modules", "unused-weights")
 LEAST_WEIGHTS = 0.9
 """The least part of a model's weights that a file has. Folding removes few of them, such as those of batch norms."""
@@ -92,8 +95,11 @@ def _write_sentence_modules(folder: Path, modes: list[str], normalizes: bool, wi
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": width, **pooling}))
 
 
-def row_of(kind: str, name: str, scratch: Path, verify: bool) -> dict[str, Any]:
-    """Return the row of a folder: its outcome, the verdict, whether the tokens are equal, notes of drops."""
+def row_of(kind: str, name: str, scratch: Path, seeds: int) -> dict[str, Any]:
+    """Return the row of a folder: its outcome, the verdict, whether the tokens are equal, notes of drops.
+
+    seeds: sets of inputs that the verdict is made on; 0 for none.
+    """
     row: dict[str, Any] = {"kind": kind, "name": name, "outcome": "not made"}
     try:
         model = make_folder(kind, name, scratch / "folder")
@@ -103,8 +109,9 @@ def row_of(kind: str, name: str, scratch: Path, verify: bool) -> dict[str, Any]:
     out = scratch / "out" if parts else scratch / "model.onnx"
     begin = time.perf_counter()
     try:
-        options = {"task": task_of_pair(model)} if parts else {}
-        report = convert.convert(scratch / "folder", "onnx", out, verify=verify, **options)
+        options: dict[str, Any] = {"task": task_of_pair(model)} if parts else {}
+        method = VerifyMethod(seeds=max(seeds, 1))
+        report = convert.convert(scratch / "folder", "onnx", out, verify=seeds > 0, method=method, **options)
         row["seconds"] = round(time.perf_counter() - begin, 1)
         row |= {"verdict": report.verdict.status if report.verdict else "none"}
         row |= {"files": sorted(f.name for f in scratch.rglob("*.onnx")), "drops": _drops(report)}
@@ -143,7 +150,7 @@ def _inputs(file: Path) -> list[str]:
         return ",".join(d.dim_param or str(d.dim_value) for d in value.type.tensor_type.shape.dim)
 
     found = onnx.load(file, load_external_data=False).graph.input
-    return [f"{v.name}[{shape(v)}]" for v in found if not v.name.startswith("past_")]
+    return [f"{v.name}[{shape(v)}]" for v in found if not v.name.startswith(_CACHE)]
 
 
 def _weights(folder: Path) -> int:
@@ -169,11 +176,11 @@ def _parameters(model: Any) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def run(kind: str, name: str, seconds: float, verify: bool) -> dict[str, Any]:
+def run(kind: str, name: str, seconds: float, seeds: int) -> dict[str, Any]:
     """Return the row of a folder, made by a process of its own, which starts with the imports done."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_send_row, args=(theirs, kind, name, verify))
+    process = context.Process(target=_send_row, args=(theirs, kind, name, seeds))
     process.start()
     theirs.close()
     failed = {"kind": kind, "name": name, "outcome": "failed"}
@@ -187,12 +194,19 @@ def run(kind: str, name: str, seconds: float, verify: bool) -> dict[str, Any]:
         return failed | {"text": f"the process ended with code {process.exitcode}"}
 
 
-def _send_row(connection: Connection, kind: str, name: str, verify: bool) -> None:
+def _preload() -> None:
+    """Do the imports of a conversion, and one conversion, so that each folder's process starts with them done."""
+    frontend.preload()
+    with tempfile.TemporaryDirectory(prefix="folders-") as scratch:
+        convert.convert(torch.nn.Linear(2, 2), "onnx", Path(scratch) / "x.onnx", inputs=["float32[2]"], verify=False)
+
+
+def _send_row(connection: Connection, kind: str, name: str, seeds: int) -> None:
     """Send the row of a folder; runs in its process, from which the runs of a verification are forked."""
     warnings.simplefilter("ignore")
     allow_warm_processes()
     with tempfile.TemporaryDirectory(prefix="folders-") as scratch:
-        connection.send(row_of(kind, name, Path(scratch), verify))
+        connection.send(row_of(kind, name, Path(scratch), seeds))
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
@@ -220,10 +234,12 @@ def main() -> None:
     parser.add_argument("--again", nargs="+", default=[], choices=OUTCOMES)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS")
-    parser.add_argument("--no-verify", dest="verify", action="store_false", help="leave out the verdict")
+    parser.add_argument("--seeds", type=int, default=3, help="sets of inputs that a verdict is made on; 0: no verdict")
+    parser.add_argument("--no-verify", dest="seeds", action="store_const", const=0, help="leave out the verdict")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     declare_torchvision_operators()
+    _preload()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     found = [json.loads(line) for line in asked.rows.read_text().splitlines()] if asked.rows.exists() else []
@@ -234,7 +250,7 @@ def main() -> None:
     keep = _keeper(asked.rows)
     with ThreadPoolExecutor(asked.jobs) as pool:
         left = [key for key in wanted if key not in known or key in forced]
-        for row in pool.map(lambda key: run(*key, asked.timeout, asked.verify), left):
+        for row in pool.map(lambda key: run(*key, asked.timeout, asked.seeds), left):
             keep(row)
     rows = [json.loads(line) for line in asked.rows.read_text().splitlines()]
     print(summary(rows))

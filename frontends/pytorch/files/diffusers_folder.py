@@ -18,7 +18,7 @@ from convert.outcome.report import Report
 from convert.processes.sandbox import in_confined_thread
 from convert.request.options import Options
 
-from .diffusers_index import left_out, parts_of_folder
+from .diffusers_index import left_out, parts_of_folder, read_index, unknown_parts
 from .diffusers_parts import CLASSES
 from .hugging_face import check_keys, import_class, offline, silent
 from .hugging_face_counts import bounded_by_weights
@@ -47,6 +47,23 @@ def note_left_out(path: Path, report: Report) -> None:
         report.note(
             f"not converted: {', '.join(names)}; the pipelines of optimum take them from PyTorch", code="left-out"
         )
+
+
+def refuse_unknown_parts(path: Path) -> None:
+    """Raise `Unsupported` for a pipeline with models whose inputs are not known, such as one of videos; the message
+    lists all of them, and the parts that can be converted.
+    """
+    unknown = unknown_parts(path, CLASSES)
+    if not unknown:
+        return
+    rows = ", ".join(f"{name} ({kind})" for name, kind in unknown.items())
+    others = [part for part, folder in parts_of_folder(path).items() if folder not in unknown]
+    hint = f"convert the others one by one, with --part {' or '.join(others)}. " if others else ""
+    kind = read_index(path).get("_class_name", "pipeline")
+    raise Unsupported(
+        f"{path} is a {kind} of diffusers with models whose inputs are not known: {rows}",
+        hint=f"{hint}Known classes of diffusers: {', '.join(CLASSES)}",
+    )
 
 
 def is_of_transformers(folder: Path) -> bool:

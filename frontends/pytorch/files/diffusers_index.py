@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,17 @@ def parts_of_folder(path: Path) -> dict[str, str]:
 def left_out(path: Path) -> list[str]:
     """Return the models of a pipeline that become no part, such as a safety checker."""
     return sorted(set(components(path)) - set(parts_of_folder(path).values()))
+
+
+def unknown_parts(path: Path, known: Container[str]) -> dict[str, str]:
+    """Return the models that would become parts, but are of classes of diffusers that are not in `known`, each with
+    its class; of a pipeline only.
+    """
+    if not (path / PIPELINE_INDEX).is_file():
+        return {}
+    index, classes = read_index(path), components(path)
+    models = sorted(set(parts_of_folder(path).values()))
+    return {name: classes[name] for name in models if index[name][0] == "diffusers" and classes[name] not in known}
 
 
 def shared_files(path: Path) -> dict[str, Path]:

@@ -8,6 +8,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -262,10 +263,8 @@ def is_hugging_face(source: Source) -> bool:
 def with_plain_forward(model: Any, options: Options) -> Any:
     """Return a shallow copy of `model` with a forward whose parameters are the requested inputs, each a tensor."""
     if type(model).forward is torch.nn.Module.forward:
-        raise Unsupported(
-            f"{type(model).__name__} has no forward: it generates with several models, one after the other",
-            hint="convert them one by one from Python, such as convert.convert(model.semantic, 'onnx')",
-        )
+        chosen = _one_of_several(model, options)
+        return with_plain_forward(chosen, replace(options, extra={**options.extra, PART.name: ""}))
     part = PART.of(options)
     if part and getattr(model.config, "is_encoder_decoder", False):
         return with_part_forward(model, part, options)
@@ -305,6 +304,23 @@ def with_plain_forward(model: Any, options: Options) -> Any:
     plain_forward.specs = specs  # type: ignore
     model.forward = MethodType(plain_forward, model)  # a method, so that the forward of a copy belongs to the copy
     return model
+
+
+def _one_of_several(model: Any, options: Options) -> Any:
+    """Return the requested model in one without a forward, which generates with several in turn, as Bark does.
+
+    Raises `Unsupported` if none is requested, and `UsageError` for one that it does not have.
+    """
+    names = [name for name, child in model.named_children() if hasattr(child, "main_input_name")]
+    part = PART.of(options)
+    if part in names:
+        return getattr(model, part)
+    hint = f"give --part with one of: {', '.join(names)}"
+    if part:
+        raise UsageError(f"{type(model).__name__} has no part {part!r}", hint=hint)
+    raise Unsupported(
+        f"{type(model).__name__} has no forward: it generates with several models, one after the other", hint=hint
+    )
 
 
 def specs_of(model: Any) -> tuple[InputSpec, ...]:

@@ -15,6 +15,7 @@ import torch
 from convert.errors import Unsupported
 from convert.request.options import DimSpec, InputSpec, Options
 
+from ..inputs.trial_runs import STEP
 from ..torch_internals import NEEDS_CONTENT, FakeTensorMode
 from .hugging_face_cache import PAST, cache_specs, is_cache_parameter
 from .hugging_face_tasks import TASK, generates_with_cache
@@ -121,7 +122,7 @@ def _default_specs(model: Any) -> list[InputSpec]:
     if main == "input_ids" or describes:
         specs = _text_specs(model)
     elif main == "pixel_values":
-        specs = [_image_spec(config)]
+        specs = [_with_open_size(model, _image_spec(config))]
     elif main in ("input_values", "input_features"):
         specs = _sound_specs(model, main)
     elif main == "past_values":
@@ -130,11 +131,18 @@ def _default_specs(model: Any) -> list[InputSpec]:
         specs = [InputSpec(main)]
     if getattr(config, "is_encoder_decoder", False) and main != "past_values":
         if "decoder_input_ids" in known:
-            specs.append(InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
+            specs.append(_decoder_tokens(config))
         elif "decoder_input_values" in known:  # a spectrogram, as in SpeechT5
             shape = (BATCH, DECODER_SEQUENCE, DimSpec(config.num_mel_bins))
             specs.append(InputSpec("decoder_input_values", "float32", shape))
     return specs
+
+
+def _decoder_tokens(config: Any) -> InputSpec:
+    """Return a decoder's tokens; those of sound have a row for each codebook."""
+    books = _first_in_parts(config, ("num_codebooks",), 0) if hasattr(config, "decoder") else 0
+    rows = (DimSpec(books),) if books else ()
+    return InputSpec("decoder_input_ids", "int64", (BATCH, *rows, DECODER_SEQUENCE))
 
 
 def _text_specs(model: Any) -> list[InputSpec]:
@@ -165,7 +173,7 @@ def _sound_specs(model: Any, name: str, others: Sequence[InputSpec] = ()) -> lis
     if name == "input_values" and mels and hasattr(config, "max_length"):
         layouts = [(DimSpec(config.max_length), DimSpec(mels))]
     elif name == "input_values":
-        samples = DimSpec(name=SEQUENCE.name, low=400)
+        samples = DimSpec(name=SEQUENCE.name, low=400, usual=_USUAL_SAMPLES)
         layouts = [(samples,), (DimSpec(getattr(config, "audio_channels", 1)), samples)]
     elif width := _first_in_parts(config, ("spec_size",), 0):  # frames are folded to a square image
         layouts = [(DimSpec(1), DimSpec(width * (width // mels)), DimSpec(mels))]
@@ -179,7 +187,7 @@ def _sound_specs(model: Any, name: str, others: Sequence[InputSpec] = ()) -> lis
 def _runs(model: Any, specs: Sequence[InputSpec], sizes: Mapping[str, int] | None = None) -> bool:
     """Return whether forward accepts tensors of these shapes; an encoder with a decoder gets tokens for both."""
     if "decoder_input_ids" in inspect.signature(model.forward).parameters:
-        specs = [*specs, InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE))]
+        specs = [*specs, _decoder_tokens(model.config)]
     with fake_run(model):
         try:
             model.forward(**example_values(specs, sizes or {}), return_dict=True)
@@ -196,7 +204,8 @@ def _series_specs(model: Any) -> list[InputSpec]:
     known = inspect.signature(model.forward).parameters
     if "past_time_features" not in known:
         sizes = [config.context_length, *([n] if (n := getattr(config, "num_input_channels", None)) else [])]
-        return [InputSpec("past_values", "float32", (BATCH, *map(DimSpec, sizes)))]
+        batch = DimSpec(name=BATCH.name, usual=1)  # TimesFM visits the series one by one
+        return [InputSpec("past_values", "float32", (batch, *map(DimSpec, sizes)))]
     past = DimSpec(config.context_length + max(config.lags_sequence))
     future, features = DimSpec(config.prediction_length), DimSpec(config.num_time_features)
     series = [DimSpec(config.input_size)] if getattr(config, "input_size", 1) > 1 else []
@@ -281,12 +290,17 @@ _WINDOWS = 2
 """Default number of attention windows in a text: a single one would behave as if there were no windows."""
 
 
+_USUAL_TOKENS, _USUAL_SAMPLES = 128, 16000
+"""The lengths of a text and of a sound that are fixed where forward is written for one length."""
+
+
 def _length_spec(config: Any) -> DimSpec:
     """Return the length of a text: at most the number of positions, or a number of whole windows."""
     if window := attention_window(config):
         return DimSpec(_WINDOWS * window)
-    longest = getattr(config, "max_position_embeddings", None)
-    return DimSpec(name=SEQUENCE.name, high=longest if isinstance(longest, int) else None)
+    given = getattr(config, "max_position_embeddings", None)
+    longest = given if isinstance(given, int) else None
+    return DimSpec(name=SEQUENCE.name, high=longest, usual=min(longest or _USUAL_TOKENS, _USUAL_TOKENS))
 
 
 def attention_window(config: Any) -> int:
@@ -317,6 +331,17 @@ def _image_spec(config: Any) -> InputSpec:
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     sizes = timm_image_size(config) or (_first_in_parts(config, ("num_channels",), 3), height, width)
     return InputSpec("pixel_values", "float32", (BATCH, *map(DimSpec, sizes)))
+
+
+def _with_open_size(model: Any, image: InputSpec) -> InputSpec:
+    """Return the input for images with dynamic height and width, if forward accepts another size than the usual one."""
+    *others, height, width = image.shape or ()
+    if len(others) != 2 or height.size is None or width.size is None:
+        return image
+    sizes = (DimSpec(name="height", usual=height.size), DimSpec(name="width", usual=width.size))
+    free = InputSpec(image.name, image.dtype, (*others, *sizes))
+    larger = {"height": height.size + STEP, "width": width.size + 2 * STEP}
+    return free if _runs(model, [free], larger) else image
 
 
 def _first_in_parts(config: Any, keys: Sequence[str], usual: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "token-classification": ("AutoModelForTokenClassification",),
     "question-answering": ("AutoModelForQuestionAnswering",),
     "multiple-choice": ("AutoModelForMultipleChoice",),
+    "table-question-answering": ("AutoModelForTableQuestionAnswering",),
+    "pretraining": ("AutoModelForPreTraining",),
     "image-classification": ("AutoModelForImageClassification",),
     "image-segmentation": (
         "AutoModelForImageSegmentation", "AutoModelForSemanticSegmentation", "AutoModelForInstanceSegmentation",
@@ -38,9 +40,20 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "object-detection": ("AutoModelForObjectDetection",),
     "zero-shot-object-detection": ("AutoModelForZeroShotObjectDetection",),
     "depth-estimation": ("AutoModelForDepthEstimation",),
+    "normal-estimation": ("AutoModelForNormalEstimation",),
+    "pointmap-estimation": ("AutoModelForPointmapEstimation",),
+    "pose-estimation": ("AutoModelForPoseEstimation",),
+    "mask-generation": ("AutoModelForMaskGeneration",),
+    "image-matting": ("AutoModelForImageMatting",),
     "image-to-image": ("AutoModelForImageToImage",),
+    "image-to-text": ("AutoModelForImageTextToText",),
+    "image-text-to-text": ("AutoModelForImageTextToText",),
+    "any-to-any": ("AutoModelForMultimodalLM",),
+    "text-recognition": ("AutoModelForTextRecognition",),
+    "table-recognition": ("AutoModelForTableRecognition",),
     "masked-im": ("AutoModelForMaskedImageModeling",),
     "keypoint-detection": ("AutoModelForKeypointDetection",),
+    "keypoint-matching": ("AutoModelForKeypointMatching",),
     "video-classification": ("AutoModelForVideoClassification",),
     "zero-shot-image-classification": ("AutoModelForZeroShotImageClassification",),
     "visual-question-answering": ("AutoModelForVisualQuestionAnswering",),
@@ -48,11 +61,18 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "audio-classification": ("AutoModelForAudioClassification",),
     "audio-frame-classification": ("AutoModelForAudioFrameClassification",),
     "audio-xvector": ("AutoModelForAudioXVector",),
-    "automatic-speech-recognition": ("AutoModelForSpeechSeq2Seq", "AutoModelForCTC"),
+    "audio-tokenization": ("AutoModelForAudioTokenization",),
+    "text-to-audio": ("AutoModelForTextToWaveform", "AutoModelForTextToSpectrogram"),
+    "text-to-speech": ("AutoModelForTextToWaveform", "AutoModelForTextToSpectrogram"),
+    "time-series-forecasting": ("AutoModelForTimeSeriesPrediction",),
+    "decision": ("AutoModelForDecision",),
+    "automatic-speech-recognition": (
+        "AutoModelForSpeechSeq2Seq", "AutoModelForCTC", "AutoModelForRNNT", "AutoModelForTDT",
+    ),
     "automatic-speech-recognition-with-past": ("AutoModelForSpeechSeq2Seq",),
 }  # fmt: skip
-"""The classes in transformers for the tasks of the hub, and for those that optimum adds. The first class that knows the
-kind of the model is taken.
+"""The classes in transformers for the tasks of the hub, for those that optimum adds, and for heads that have no task
+there. The first class that knows the kind of the model is taken.
 """
 
 TASK = Option(
@@ -117,16 +137,28 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
-    classes = [getattr(transformers, name) for name in _CLASSES[task] if hasattr(transformers, name)]
+    classes = _classes(transformers, task)
     configs = transformers.models.auto.configuration_auto.CONFIG_MAPPING
     kind = str(config.get("model_type"))
     if kind not in configs and classes:
         return classes[0]
-    known = (each._model_mapping.get(configs[kind], None) for each in classes)
-    own = next((model for model in known if model is not None), None)
+    own = _first_known(classes, configs[kind])
     if own is None and task:
-        raise UsageError(f"transformers has no {kind} model for {task}", hint="leave out --task, or give another")
+        others = [name for name in _CLASSES if name and _first_known(_classes(transformers, name), configs[kind])]
+        hint = f"leave out --task, or give one of: {', '.join(others)}" if others else "leave out --task"
+        raise UsageError(f"transformers has no {kind} model for {task}", hint=hint)
     return own if isinstance(own, type) else classes[0]
+
+
+def _classes(transformers: Any, task: str) -> list[Any]:
+    """Return the classes of a task that this version of transformers has."""
+    return [getattr(transformers, name) for name in _CLASSES[task] if hasattr(transformers, name)]
+
+
+def _first_known(classes: Iterable[Any], config: Any) -> Any:
+    """Return the model that one of `classes` builds for a class of configurations; None if none does."""
+    found = (each._model_mapping.get(config, None) for each in classes)
+    return next((model for model in found if model is not None), None)
 
 
 def cache_parameter(model: Any) -> str:

@@ -17,7 +17,7 @@ from convert.request.nearest import names_hint
 from convert.request.options import InputSpec, Options
 
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
-from .trial_runs import failure_without_content, first_that_runs, free_places, has_rows, with_different_lengths
+from .trial_runs import STEP, failure_without_content, first_that_runs, free_places, has_rows, with_different_lengths
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ def _described_calls(
     """Yield calls for the specs: one if sizes are given or there are arrays, several attempts for open sizes."""
     dynamic_dims = {
         n: {
-            i: DynamicDim(d.name, d.low, d.high, True, assumed=s.assumed and n in arrays)
+            i: DynamicDim(d.name, d.low, d.high, True, d.usual, s.assumed and (n in arrays or d.usual is not None))
             for i, d in enumerate(s.shape or ())
             if d.dynamic
         }
@@ -360,7 +360,9 @@ def _without_ones(call: Call) -> Call:
             length = lengths.setdefault(key, BATCH + len(lengths))
             length = length if dynamic_dim.high is None else min(length, dynamic_dim.high)
             tensor = tensor.repeat(*[length if i == place else 1 for i in range(tensor.dim())])
-        dynamic_dims = {p: replace(w, fixed=example.tensor.shape[p]) for p, w in example.dynamic_dims.items()}
+        dynamic_dims = {
+            p: replace(w, fixed=w.fixed or example.tensor.shape[p]) for p, w in example.dynamic_dims.items()
+        }
         made[name] = replace(example, tensor=tensor, dynamic_dims=dynamic_dims)
     return made
 
@@ -378,6 +380,8 @@ def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torc
             continue
         if dim.name not in sizes or dim.name is None:
             size = BATCH if place == 0 else row[min(used, len(row) - 1)]
+            if dim.usual is not None and rows is _PICTURES:
+                size = dim.usual + used * STEP  # different ones, which a capture does not treat as one
             used += place > 0
             if _is_sum(dim.name):
                 size = _sum(str(dim.name), sizes, f"the dim {dim} of {spec.name}")

@@ -14,6 +14,9 @@ from ..common.without_content import WithoutContent
 from ..torch_internals import pytree
 from .arguments import arrange_arguments
 
+STEP = 32
+"""The difference between sizes of an image that are tried, or captured; it suits strided layers."""
+
 
 def free_places(
     module: nn.Module, tensors: Mapping[str, torch.Tensor], name: str, places: Collection[int]
@@ -44,9 +47,9 @@ def free_places(
 def with_different_lengths(tensor: torch.Tensor, places: Collection[int]) -> torch.Tensor:
     """Return a tensor in which the dims `places`, all but the first, are longer by different numbers.
 
-    A capture does not treat different lengths as one. The steps suit strided layers.
+    A capture does not treat different lengths as one.
     """
-    step = 32 if tensor.dim() < 5 else 16
+    step = STEP if tensor.dim() < 5 else STEP // 2
     for turn, place in enumerate(sorted(places)[1:], 1):
         longer = torch.cat([tensor] * (1 + -(-turn * step // tensor.shape[place])), place)
         tensor = longer.narrow(place, 0, tensor.shape[place] + turn * step)

@@ -4,15 +4,16 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 import onnx_ir as ir
+import torch
 
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.outcome.report import Report
 
-from ...inputs.examples import Call, Example
+from ...inputs.examples import Call, Example, example_tensor
 from ...rules import torch_op
 
 Place = tuple[str, int]
@@ -27,10 +28,17 @@ def fixed_example(example: Example, places: Collection[int]) -> Example:
     tensor = example.tensor
     for place in places:
         fixed = example.dynamic_dims[place].fixed if place in example.dynamic_dims else None
-        tensor = tensor if fixed is None else tensor.narrow(place, 0, fixed)
+        tensor = tensor if fixed is None else _with_length(tensor, place, fixed)
     return replace(
         example, tensor=tensor, dynamic_dims={p: w for p, w in example.dynamic_dims.items() if p not in places}
     )
+
+
+def _with_length(tensor: torch.Tensor, place: int, length: int) -> torch.Tensor:
+    """Return an example with another length of one dim; a longer one has new numbers."""
+    if length <= tensor.shape[place]:
+        return tensor.narrow(place, 0, length)
+    return example_tensor((*tensor.shape[:place], length, *tensor.shape[place + 1 :]), tensor.dtype)
 
 
 def with_static_dims(call: Call, static: Collection[Place]) -> Call:
@@ -43,8 +51,8 @@ def read_with_static_dims(
 ) -> ir.Model:
     """Return the result of `attempt` with fewer dynamic dims, after it raised `error` with all of them dynamic.
 
-    Only dims that the user did not ask for are made static, and no more than needed: if all of them static help, the
-    dims of one input at a time are tried. Raises `error` if nothing helps.
+    Only dims that the user did not ask for are made static, and no more than needed: if all of them static help, one
+    group at a time is tried. Raises `error` if nothing helps.
     """
     groups = _free_groups(call)
     if not groups or _is_without_rule(error):
@@ -61,15 +69,21 @@ def read_with_static_dims(
                 break
     model, done = tried
     report.notes[:] = done.notes
-    for name, place in chosen:
-        example = call[name]
-        size = fixed_example(example, [place]).tensor.shape[place]
-        label = example.dynamic_dims[place].name or place
+    for (label, size), names in _by_label(call, chosen).items():
         report.note(
-            f"the dim {label} of {name} is fixed at {size}: a dynamic one does not convert ({_why(error)})",
+            f"the dim {label} of {', '.join(names)} is fixed at {size}: a dynamic one does not convert ({_why(error)})",
             code="fixed-dim",
         )
     return model
+
+
+def _by_label(call: Call, places: Iterable[Place]) -> dict[tuple[str | int, int], list[str]]:
+    """Return the inputs that have a dim at `places`, by its name, or else its index, and its fixed size."""
+    found: dict[tuple[str | int, int], list[str]] = {}
+    for name, place in places:
+        size = fixed_example(call[name], [place]).tensor.shape[place]
+        found.setdefault((call[name].dynamic_dims[place].name or place, size), []).append(name)
+    return found
 
 
 def _try(
@@ -84,12 +98,17 @@ def _try(
 
 
 def _free_groups(call: Call) -> list[list[Place]]:
-    """Return the dims that may become static, grouped by input, with the first dim (the batch) separate."""
+    """Return the dims that may become static, grouped by input, with the first dim (the batch) separate.
+
+    A dim that a configuration names is in the group of the first input that has it: a mask has its text's length.
+    """
     groups: dict[tuple[str, bool], list[Place]] = {}
+    first: dict[str | None, str] = {}
     for name, example in call.items():
         for place, dynamic_dim in example.dynamic_dims.items():
             if not dynamic_dim.required:
-                groups.setdefault((name, place == 0), []).append((name, place))
+                owner = first.setdefault(dynamic_dim.name, name) if dynamic_dim.assumed else name
+                groups.setdefault((owner, place == 0), []).append((name, place))
     # A vector of one element is the least likely to have one element per row.
     return sorted(groups.values(), key=lambda group: call[group[0][0]].tensor.dim() > 1)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from convert.frontends.pytorch.files.diffusers_parts import CLASSES, with_diffusers_forward
+from safetensors.torch import save_file
 
 import convert
 from convert.errors import BadInput, Unsupported, UsageError
@@ -213,6 +214,24 @@ def test_an_unknown_class_and_lost_weights_are_errors(tmp_path: Path) -> None:
     (tmp_path / "sd/vae/diffusion_pytorch_model.safetensors").unlink()
     with pytest.raises(BadInput, match="no PyTorch weights"):
         convert.inspect(tmp_path / "sd", part="vae_decoder")
+
+
+def test_a_pipeline_of_unknown_classes_is_refused_with_a_list(tmp_path: Path) -> None:
+    rows = {
+        "transformer": ["diffusers", "WanTransformer3DModel"],
+        "vae": ["diffusers", "AutoencoderKLWan"],
+        "text_encoder": ["transformers", "UMT5EncoderModel"],
+        "scheduler": ["diffusers", "UniPCMultistepScheduler"],
+    }
+    (tmp_path / "model_index.json").write_text(json.dumps({"_class_name": "WanPipeline", **rows}))
+    for name in ("transformer", "vae", "text_encoder"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        save_file({"weight": torch.ones(1)}, tmp_path / name / "model.safetensors")
+    listed = r"WanPipeline .* transformer \(WanTransformer3DModel\), vae \(AutoencoderKLWan\)"
+    with pytest.raises(Unsupported, match=listed) as caught:
+        convert.convert(tmp_path, "onnx", tmp_path / "out", verify=False)
+    assert "--part text_encoder" in caught.value.hint
 
 
 def test_weights_of_a_variant_alone_are_read(tmp_path: Path) -> None:

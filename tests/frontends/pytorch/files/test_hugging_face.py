@@ -92,6 +92,12 @@ def make(name: str) -> Any:
         "t5": lambda: t.T5ForConditionalGeneration(
             t.T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0)
         ),
+        "canine": lambda: t.CanineModel(
+            t.CanineConfig(**{k: v for k, v in SMALL.items() if k != "vocab_size"}, max_position_embeddings=32,
+                           num_hash_buckets=32, downsampling_rate=4, local_transformer_stride=16)
+        ),
+        "dinov2": lambda: t.Dinov2Model(t.Dinov2Config(**{k: v for k, v in SMALL.items() if k != "vocab_size"},
+                                                       image_size=32, patch_size=8)),
         "vit": lambda: t.ViTModel(t.ViTConfig(**{k: v for k, v in SMALL.items() if k != "vocab_size"},
                                               image_size=32, patch_size=8)),
     }  # fmt: skip
@@ -107,8 +113,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hf")
     names = (
         "bert",
+        "canine",
         "classifier",
         "clip",
+        "dinov2",
         "falcon",
         "gpt2",
         "jamba",
@@ -629,3 +637,48 @@ def test_folders_that_do_not_fit_or_bring_code_are_refused(folders: Path, tmp_pa
     assert "--trust" in error.value.hint
     with pytest.raises(Unsupported, match="two halves"):
         read(folders / "t5", "past_key_values:float32")
+
+
+@pytest.mark.slow
+def test_a_model_for_one_length_of_text_gets_the_usual_one(folders: Path, tmp_path: Path) -> None:
+    report = convert.convert(folders / "canine", "onnx", tmp_path / "x.onnx", verify=False)
+    notes = [str(note) for note in report.notes if note.code == "fixed-dim"]
+    assert len(notes) == 1
+    assert notes[0].startswith("the dim sequence_length of input_ids, attention_mask, token_type_ids is fixed at 32:")
+    words = np.random.default_rng(0).integers(3, 50, (3, 32))
+    feed = {"input_ids": words, "attention_mask": np.ones_like(words), "token_type_ids": np.zeros_like(words)}
+    (got, _) = ort.InferenceSession(tmp_path / "x.onnx").run(None, feed)
+    with torch.no_grad():
+        want = make("canine")(**{name: torch.from_numpy(array) for name, array in feed.items()}).last_hidden_state
+    np.testing.assert_allclose(got, want.numpy(), atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(32, 32), (32, 48), (72, 40)])
+def test_pictures_have_any_size_where_forward_takes_it(size: tuple[int, int], folders: Path, tmp_path: Path) -> None:
+    convert.convert(folders / "dinov2", "onnx", tmp_path / "x.onnx", verify=False)
+    session = ort.InferenceSession(tmp_path / "x.onnx")
+    assert session.get_inputs()[0].shape == ["batch_size", 3, "height", "width"]
+    picture = np.random.default_rng(0).normal(size=(2, 3, *size)).astype(np.float32)
+    with torch.no_grad():
+        want = make("dinov2")(torch.from_numpy(picture)).last_hidden_state
+    np.testing.assert_allclose(session.run(None, {"pixel_values": picture})[0], want.numpy(), atol=1e-5)
+
+
+def bark() -> Any:
+    part = {"num_layers": 1, "num_heads": 2, "hidden_size": 16, "input_vocab_size": 50, "output_vocab_size": 50}
+    codec = {"num_filters": 4, "hidden_size": 16, "codebook_size": 16, "codebook_dim": 16, "upsampling_ratios": [4, 2]}
+    parts = {f"{name}_config": part for name in ("semantic", "coarse_acoustics", "fine_acoustics")}
+    return transformers.BarkModel(transformers.BarkConfig(**parts, codec_config=codec)).eval()
+
+
+@pytest.mark.slow
+def test_a_model_of_several_without_a_forward_is_converted_part_by_part(tmp_path: Path) -> None:
+    model = bark()
+    with pytest.raises(Unsupported, match="BarkModel has no forward") as caught:
+        convert.convert(model, "onnx", tmp_path / "x.onnx", verify=False)
+    assert caught.value.hint == "give --part with one of: semantic, coarse_acoustics, fine_acoustics, codec_model"
+    with pytest.raises(UsageError, match="no part 'decoder'"):
+        convert.convert(model, "onnx", tmp_path / "x.onnx", part="decoder", verify=False)
+    report = convert.convert(model, "onnx", tmp_path / "x.onnx", part="semantic", verify=False)
+    assert report.outputs[0].name == "logits"

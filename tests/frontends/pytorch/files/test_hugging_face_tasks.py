@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from convert.frontends.pytorch.files.hugging_face_tasks import TASK, model_class
+from convert.frontends.pytorch.files.hugging_face_tasks import _CLASSES, TASK, model_class
 
 from convert.errors import UsageError
 from tests.support.timm_helper import declare_torchvision_operators
@@ -38,6 +38,17 @@ transformers: Any = pytest.importorskip("transformers", reason="the classes are 
         ("bert", "sentence-similarity", "BertModel"),
         ("qwen3", "sentence-similarity", "Qwen3Model"),
         ("layoutlm", "document-question-answering", "LayoutLMForQuestionAnswering"),
+        ("tapas", "table-question-answering", "TapasForQuestionAnswering"),
+        ("bert", "pretraining", "BertForPreTraining"),
+        ("sam", "mask-generation", "SamModel"),
+        ("vitmatte", "image-matting", "VitMatteForImageMatting"),
+        ("vitpose", "pose-estimation", "VitPoseForPoseEstimation"),
+        ("blip", "image-to-text", "BlipForConditionalGeneration"),
+        ("speecht5", "text-to-audio", "SpeechT5ForTextToSpeech"),
+        ("vits", "text-to-speech", "VitsModel"),
+        ("dac", "audio-tokenization", "DacModel"),
+        ("timesfm", "time-series-forecasting", "TimesFmModelForPrediction"),
+        ("parakeet_tdt", "automatic-speech-recognition", "ParakeetForTDT"),
     ],
 )
 def test_the_class_of_a_task(kind: str, task: str, name: str) -> None:
@@ -49,6 +60,16 @@ def test_every_task_has_a_class_in_transformers() -> None:
         assert model_class(transformers, {"model_type": "a kind of tomorrow"}, str(task)).__name__.startswith("Auto")
 
 
-def test_a_task_that_a_kind_does_not_have_is_refused() -> None:
-    with pytest.raises(UsageError, match="has no bert model for depth-estimation"):
+def test_every_head_of_transformers_has_a_task() -> None:
+    from transformers.models.auto import modeling_auto
+
+    known = {name for names in _CLASSES.values() for name in names}
+    heads = {n for n in vars(modeling_auto) if n.startswith("AutoModel") and hasattr(transformers, n)}
+    assert heads <= known
+
+
+def test_a_task_that_a_kind_does_not_have_is_refused_with_a_list() -> None:
+    with pytest.raises(UsageError, match="has no bert model for depth-estimation") as caught:
         model_class(transformers, {"model_type": "bert"}, "depth-estimation")
+    assert "fill-mask, next-sentence-prediction" in caught.value.hint
+    assert "image-classification" not in caught.value.hint
