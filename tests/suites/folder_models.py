@@ -409,7 +409,7 @@ SERIES: dict[str, Row] = {
 _LLAMA = {"model_type": "llama", **_GROUPED}
 _QWEN_VISION = {"depth": 2, "embed_dim": 32, "num_heads": 4, "patch_size": 4, "in_channels": 3}
 TOGETHER: dict[str, Row] = {
-    "align": ("AlignModel", {"text_config": _TEXT, "projection_dim": 320, "vision_config": {
+    "align": ("AlignModel", {"text_config": _TEXT, "projection_dim": 80, "vision_config": {
         "image_size": 32, "width_coefficient": 0.25, "depth_coefficient": 0.25, "hidden_dim": 320}}),
     "blip": ("BlipForConditionalGeneration", {
         "text_config": {**_TEXT, "encoder_hidden_size": 32, "projection_dim": 16}, "vision_config": _PICTURE,

@@ -65,13 +65,15 @@ def test_a_folder_gives_what_timm_gives(
     module = save(tmp_path / "m", name, arguments, recorded)
     model = frontend.read(Source("hf-folder", tmp_path / "m"), Options(), Report("convert"))
     (given,) = model.graph.inputs
-    assert list(map(str, given.shape or ())) == ["batch_size", *map(str, size)]
+    assert list(map(str, given.shape or ())) == ["batch_size", str(size[0]), "height", "width"]
     names = [v.name for v in model.graph.outputs]
     assert names == (["logits"] if output == "logits" else ["last_hidden_state", "pooler_output"])
-    picture = np.random.default_rng(0).normal(size=(2, *size)).astype(np.float32)
-    with torch.no_grad():
-        want = module(torch.from_numpy(picture)).numpy()
-    np.testing.assert_allclose(run(model, picture)[names.index(output)], want, rtol=1e-4, atol=2e-5)
+    for more in (0, 64):
+        shape = (2, size[0], size[1], size[2] + more)
+        picture = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        with torch.no_grad():
+            want = module(torch.from_numpy(picture)).numpy()
+        np.testing.assert_allclose(run(model, picture)[names.index(output)], want, rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.slow
