@@ -140,6 +140,15 @@ class Window:
         pairs = [split_pads(maximum(total, 0), auto_pad) for total in totals]
         return self.with_pads(pairs), [e + maximum(-total, 0) for e, total in zip(extra, totals, strict=True)]
 
+    def is_transposed_same(self, extra: Sequence[Size]) -> bool:
+        """Return whether a transposed convolution gives n · stride elements for n, and removes the rest as SAME_UPPER
+        does. extra: its output padding.
+        """
+        parts = list(zip(self.spans, self.strides, self.pairs, extra, strict=True))
+        if not all(isinstance(size, int) for r, _, (b, a), e in parts for size in (r, b, a, e)):
+            return False
+        return all(r >= s and (b, a - e) == split_pads(r - s, "SAME_UPPER") for r, s, (b, a), e in parts)
+
 
 def extent(kernel: Size, dilation: int) -> Size:
     """Return how many elements a dilated kernel spans."""

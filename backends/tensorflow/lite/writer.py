@@ -51,6 +51,7 @@ from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
 from .delegates import note_delegate
+from .depth_order import order_depths
 from .detections import box_arithmetic, split_detections
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
@@ -125,7 +126,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     unrolling = (unroll_loops,) if options.calibrate else ()
     run_passes(model, (split_pools, narrow_transforms, *unrolling), options)
     legalize(model, options, WRITTEN_OUT)
-    passes = narrow_products, reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias
+    passes = (narrow_products, order_depths, reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias)
     run_passes(model, passes, options)
     if narrow:
         run_passes(model, (cast_ends,), options)

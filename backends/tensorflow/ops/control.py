@@ -290,7 +290,7 @@ def scan(
         return i + 1, values, [k.write(a, i, y) for k, a, y in zip(kept, rows, results[count:], strict=True)]
 
     values = [tf.convert_to_tensor(v) for v in inputs[:count]]
-    if _is_calibrated(t, [*values, *scanned], steps):
+    if _is_unrolled(t, body, [*values, *scanned], steps):
         values, columns = _unrolled_scan(t, body, values, scanned)
     else:
         invariants = [_shape_invariant(v, g) for v, g in zip(values, body.graph.outputs[:count], strict=True)]
@@ -310,17 +310,21 @@ def scan(
 
 _MOST_STEPS = 256
 """A calibrated loop of fixed sizes is unrolled up to this many steps."""
+_MOST_OPERATORS = 1000
+"""A loop on real numbers is unrolled up to this many operators."""
 
 
-def _is_calibrated(t: Emitter, inputs: Sequence[tf.Tensor], steps: Dim) -> bool:
-    """Return whether to unroll a Scan, because all its sizes are known and its ranges are going to be measured.
+def _is_unrolled(t: Emitter, body: Subgraph, inputs: Sequence[tf.Tensor], steps: Dim) -> bool:
+    """Return whether to unroll a Scan of known length for TensorFlow Lite, whose WHILE costs more than a small step.
 
-    TensorFlow's calibrator ends the process at a loop of fixed sizes that reads a row by its counter (2.21). Raises
-    `Unsupported` for a loop that is too long.
+    If its ranges are going to be measured, it has to be unrolled: TensorFlow's calibrator ends the process at a loop of
+    fixed sizes that reads a row by its counter (2.21). Raises `Unsupported` for such a loop that is too long.
     """
     assert t.node is not None
-    if CALIBRATED not in t.node.metadata_props or not all(x.shape.is_fully_defined() for x in inputs):
+    if t.node.domain != LITE or not isinstance(steps, int):
         return False
+    if CALIBRATED not in t.node.metadata_props or not all(x.shape.is_fully_defined() for x in inputs):
+        return 0 < steps * len(body.graph) <= _MOST_OPERATORS
     if steps > _MOST_STEPS:
         raise Unsupported(
             f"TensorFlow's converter cannot calibrate a loop of fixed sizes, and {steps} steps are too many to write "
@@ -334,8 +338,8 @@ def _unrolled_scan(
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Return the last values and the stacked rows of a Scan with a known number of steps."""
     count, rows = len(values), []
-    for i in range(scanned[0].shape[0]):
-        results = [tf.convert_to_tensor(y) for y in body(*values, *(x[i] for x in scanned))]
+    for elements in zip(*(tf.unstack(x) for x in scanned), strict=True):
+        results = [tf.convert_to_tensor(y) for y in body(*values, *elements)]
         values = results[:count]
         rows.append(results[count:])
     return values, [tf.stack(column) for column in zip(*rows, strict=True)]

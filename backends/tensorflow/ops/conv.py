@@ -194,6 +194,11 @@ def conv_transpose(
     full = [(n - 1) * s + r for n, s, r in zip(sizes, window.strides, window.spans, strict=True)]
     order = (*range(2, window.rank + 2), 1, 0)
     moved = _dilate_kernel(t, t.permuted(w, order), window.dilations)
+    if group == 1 and window.rank == 2 and window.is_transposed_same(extra):
+        # TensorFlow Lite fuses a bias with such a convolution, but not with one whose result is cropped.
+        shape = [t.shape(x)[0], *(n * s for n, s in zip(sizes, window.strides, strict=True)), t.shape(moved)[-2]]
+        y = tf.nn.conv2d_transpose(x, moved, pack_dims(shape), window.strides, "SAME")
+        return y if bias is None else tf.add(y, bias)
     y = _conv_transpose_groups(t, x, moved, window.strides, full, group)
     y = pad_spatial(y, [-b for b in window.before], [e - a for e, a in zip(extra, window.after, strict=True)])
     return y if bias is None else tf.add(y, bias)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from convert.graph.long_double import PI, wide
 from convert.graph.long_double import erf as erf_of_long_double
 
-from ..rules import CALIBRATED, LITE, onnx_op
+from ..rules import LITE, onnx_op
 from .activation import scalar_like
 from .binary import pow_
 from .pool import pool_windows
@@ -39,6 +39,16 @@ def hard_swish(t, x):
     Any other order becomes four operators, and in 8 bits its gate, up to 1, gets the wider step of the product.
     """
     return tf.multiply(tf.multiply(x, tf.nn.relu6(x + scalar_like(x, 3))), scalar_like(x, 1 / 6))
+
+
+@onnx_op(f"{LITE}::HardSigmoid")
+def hard_sigmoid(t, x, *, alpha, beta):
+    """max(0, min(1, αx + β)) as a sixth of RELU6, which is fused with a convolution.
+
+    The converter writes the literal form as RELU_0_TO_1, which XNNPACK lacks.
+    """
+    wide = x if np.float32(6 * alpha) == 1 else tf.multiply(x, scalar_like(x, 6 * alpha))
+    return tf.multiply(tf.nn.relu6(wide + scalar_like(x, 6 * beta)), scalar_like(x, 1 / 6))
 
 
 @onnx_op(f"{LITE}::Tan")
@@ -204,9 +214,7 @@ def _polynomial(x: tf.Tensor, coefficients: list[float]) -> tf.Tensor:
 
 @onnx_op(f"{LITE}::Sub")
 def subtract(t, a, b):
-    if CALIBRATED in t.node.metadata_props and _is_moved(a, b):
-        return tf.add(tf.multiply(b, -1.0), a)
-    return tf.subtract(_not_constant(a, b), b)
+    return tf.add(tf.multiply(b, -1.0), a) if _is_moved(a, b) else tf.subtract(a, b)
 
 
 @onnx_op(f"{LITE}::Neg")

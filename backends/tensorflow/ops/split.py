@@ -31,6 +31,8 @@ def split(t, x, sizes, *, axis, num_outputs):
         parts = [part] * (count - 1) + [dim - part * (count - 1)]
     if t.node.domain == LITE and x.dtype not in _SPLIT_BY_LITE:
         return _slices(x, axis, parts)
+    if t.node.domain == LITE and all(isinstance(part, int) and part == parts[0] for part in parts):
+        return tuple(tf.split(x, count, axis))  # SPLIT, which XNNPACK takes, instead of SPLIT_V
     return tuple(tf.split(x, parts, axis, num=count))
 
 

@@ -59,8 +59,8 @@ def names(folder: Path) -> list[str]:
             "read find_integer_products split_pools narrow_transforms enclose_gradients name_resized_axes "
             "normalize_windows expand_unsupported clean flatten_roots "
             "split_broadcasts find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
-            "compose_transposes clean narrow_products reshape_to_check choose_builtins"
-            " give_transposed_convolutions_a_bias",
+            "compose_transposes clean narrow_products order_depths reshape_to_check"
+            " choose_builtins give_transposed_convolutions_a_bias",
         ),
     ],
 )

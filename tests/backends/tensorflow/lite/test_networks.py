@@ -53,7 +53,7 @@ def recurrent(time: int | str, hidden: int = 6) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("time", slow(["time", 7], "time"), ids=["any length", "seven steps"])
-def test_recurrent_layers_are_loops_of_builtins(time: int | str, tmp_path: Path) -> None:
+def test_recurrent_layers_are_of_builtins(time: int | str, tmp_path: Path) -> None:
     import onnxruntime
 
     proto, draw = recurrent(time), np.random.default_rng(1)
