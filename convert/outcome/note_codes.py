@@ -413,6 +413,14 @@ _ROWS = (
         "computes 30 of 31 operators; on other kernels: GATHER`.",
     ),
     NoteCode(
+        "chosen-floats",
+        INFO,
+        "A model in 8 bits computes these operators in floats.",
+        "Their kernels in 8 bits are slower on CPUs, or rounding would cost more accuracy than it saves time. "
+        "Operators with weights compute in 8 bits. `--io-dtype int8` computes everything in 8 bits, for devices "
+        "without floating-point arithmetic. Example: `12 × SOFTMAX, 25 × RSQRT`.",
+    ),
+    NoteCode(
         "box-order",
         ACTION,
         "`--postprocess detection` assumes that boxes are corners, x first.",

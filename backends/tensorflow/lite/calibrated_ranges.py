@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any
 
@@ -22,8 +22,10 @@ _UNLIKE = 4
 """A range that is so many times wider is another range: it costs a value two of its eight bits."""
 
 
-def choose_ranges(file: LiteFile, samples: Samples, method: str) -> None:
+def choose_ranges(file: LiteFile, samples: Samples, method: str, floats: Collection[int] = ()) -> None:
     """Replace the ranges of values of the outermost graph, in place; ranges in the bodies of loops stay.
+
+    floats: the operators, by number, that will compute in floats.
 
     The calibrator of TensorFlow 2.21 reads the inputs of an operator after its run. If the result shares their memory,
     as a sum or a product may, an input gets the range of the result too. Here each value has memory of its own.
@@ -35,7 +37,7 @@ def choose_ranges(file: LiteFile, samples: Samples, method: str) -> None:
     if not chosen.is_plain:
         for number, array in _values(file, samples, list(found)):
             found[number].add(array)
-    centred = _centred(file)
+    centred = _centred(file, floats)
     for number, histogram in found.items():
         low, high = histogram.range(chosen)
         if number in centred:
@@ -45,14 +47,15 @@ def choose_ranges(file: LiteFile, samples: Samples, method: str) -> None:
         graph.tensors[number].quantization.max = [high]
 
 
-def _centred(file: LiteFile) -> set[int]:
-    """Return the second factors of batched products, and the values that they are moved from.
+def _centred(file: LiteFile, floats: Collection[int]) -> set[int]:
+    """Return the second factors of batched products in 8 bits, and the values that they are moved from.
 
     XNNPACK of TensorFlow 2.21 takes their zero point for 0.
     """
     graph = file.model.subgraphs[0]
     makers = {int(t): operator for operator in graph.operators for t in operator.outputs}
-    waiting = [int(o.inputs[1]) for o in graph.operators if file.name(o) == "BATCH_MATMUL"]
+    products = [o for n, o in enumerate(graph.operators) if n not in floats and file.name(o) == "BATCH_MATMUL"]
+    waiting = [int(o.inputs[1]) for o in products]
     found: set[int] = set()
     while waiting:
         tensor = waiting.pop()

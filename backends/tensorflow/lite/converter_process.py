@@ -18,8 +18,6 @@ from convert.processes.sandbox import die_with_parent
 from .flatbuffer import repeated_bytes
 
 WEIGHTS_ALONE, WIDE_ACTIVATIONS = "int8-weights", "int16x8"
-_FLOAT32 = 0
-"""The number of float32 among the dtypes of TensorFlow Lite."""
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -91,79 +89,28 @@ def _with_detections(data: bytes, folder: Path, options: dict[str, Any]) -> byte
 
 
 def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -> bytes:
-    """Return a calibrated model quantized to int8, with ranges of our own (`job["method"]`), and nodes that
-    stay in float (`job["keep"]`).
+    """Return a calibrated model quantized to int8, with ranges of our own (`job["method"]`), and with the operators in
+    floats that have to be (`job["keep"]`), or that are faster so (`job["choose"]`). Their names go to `floats.json`.
     """
     from tensorflow.lite.python.convert import mlir_quantize
 
     from .calibrated_ranges import choose_ranges, separate_joined
     from .file_objects import LiteFile
+    from .float_choice import CHOSEN, choose_floats
+    from .float_parts import keep_in_floats, operators_of, without_copies
 
     file = LiteFile(calibrated)
-    choose_ranges(file, partial(_samples, folder, job["samples"]), job["method"])
-    kept = _keep_in_floats(file, job["keep"])
+    floats = operators_of(file, job["keep"])
+    if job["choose"]:
+        chosen = choose_floats(file, floats[0])
+        names = [file.name(file.model.subgraphs[0].operators[number]) for number in sorted(chosen - floats[0])]
+        (folder / "floats.json").write_text(json.dumps([name for name in names if name in CHOSEN]))
+        floats[0] |= chosen
+    choose_ranges(file, partial(_samples, folder, job["samples"]), job["method"], floats[0])
+    kept = keep_in_floats(file, floats)
     separate_joined(file)
     quantized: bytes = mlir_quantize(file.packed(), denylisted_nodes=kept)
-    return _without_copies(quantized) if kept else quantized
-
-
-def _keep_in_floats(file: Any, scopes: Sequence[str]) -> set[str]:
-    """Return the tensors that nodes in these scopes compute, and those that operators move them to.
-
-    The ranges of these tensors are removed. Otherwise the converter gives joined tensors a common scale, even if it
-    leaves the operator that joins them in floats. The other operators that read such a tensor read a copy that has the
-    range. They would compute in floats otherwise, with weights in floats.
-    """
-    from .calibrated_ranges import with_own_steps
-    from .kernel_rules import MOVING
-
-    kept = set()
-    for number, graph in enumerate(file.model.subgraphs):
-        floats: set[int] = set()
-        copies: dict[int, int] = {}
-        written = []
-        for operator in graph.operators:
-            given, outputs = list(map(int, operator.inputs)), list(map(int, operator.outputs))
-            named = [part for t in outputs for part in graph.tensors[t].name.decode().split(";")]
-            moved = file.name(operator) in MOVING and floats & set(given)
-            if moved or any(_is_of(name, scopes) for name in named):
-                floats.update(outputs)
-            else:
-                for tensor in floats & set(given) - set(copies):
-                    written.append(with_own_steps(file, number, tensor))
-                    copies[tensor] = int(written[-1].outputs[0])
-                operator.inputs = [copies.get(t, t) for t in given]
-            written.append(operator)
-        graph.operators = written
-        for tensor in floats:
-            graph.tensors[tensor].quantization = None
-        kept |= {graph.tensors[tensor].name.decode() for tensor in (*floats, *copies.values())}
-    return kept
-
-
-def _without_copies(data: bytes) -> bytes:
-    """Return a file without the copies of real numbers that `_keep_in_floats` made."""
-    from .file_objects import LiteFile
-
-    file = LiteFile(data)
-    for number, graph in enumerate(file.model.subgraphs):
-        sources: dict[int, int] = {}
-        for operator in graph.operators:
-            operator.inputs = [sources.get(int(t), int(t)) for t in operator.inputs]
-            if file.name(operator) == "LEAKY_RELU" and operator.builtinOptions.alpha == 1:
-                source, copy = int(operator.inputs[0]), int(operator.outputs[0])
-                if graph.tensors[source].type == graph.tensors[copy].type == _FLOAT32:
-                    sources[copy] = source
-        file.drop_unused(number)
-    return file.packed()
-
-
-def _is_of(name: str, scopes: Sequence[str]) -> bool:
-    """Return whether an operation is in one of some scopes, given relative to the scope of the whole model, or has the
-    name of one. The last part of a name is TensorFlow's operator, which a node of the model may be called as well.
-    """
-    name = name.partition(":")[0]
-    return any(f"/{scope}/" in f"/{name}" or scope == name for scope in scopes)
+    return without_copies(quantized) if kept else quantized
 
 
 def _quantized(data: bytes, folder: Path, parts: dict[str, Any]) -> bytes:

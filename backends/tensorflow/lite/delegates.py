@@ -1,4 +1,4 @@
-"""Which operators of a file XNNPACK takes, the delegate that TensorFlow Lite's interpreters apply on CPUs.
+"""Notes on what operators run on: on XNNPACK, the delegate of TensorFlow Lite's interpreters on CPUs, or in floats.
 
 There is no report for GPU delegates. The analyzers of TensorFlow 2.21 and LiteRT 2.3 call every file compatible, also
 one with int64 or WHERE, because their libraries were built without that check.
@@ -54,8 +54,21 @@ def _left_by_delegates(rows: Sequence[dict[str, Any]]) -> tuple[int, list[str]]:
 
 def note_delegate(total: int, left: Sequence[str], report: Report) -> None:
     """Add a note on what XNNPACK takes to the report."""
-    common = Counter(left).most_common()
-    names = ", ".join(name if count == 1 else f"{count} × {name}" for name, count in common[:_SHOWN])
-    more = f" and {len(common) - _SHOWN} more kinds" if len(common) > _SHOWN else ""
-    rest = f"; on other kernels: {names}{more}" if left else ""
+    rest = f"; on other kernels: {counted_names(left)}" if left else ""
     report.note(f"XNNPACK computes {total - len(left)} of {counted(total, 'operator')}{rest}", code="cpu-delegate")
+
+
+def counted_names(names: Sequence[str]) -> str:
+    """Return the most frequent operators, each with its number."""
+    common = Counter(names).most_common()
+    shown = ", ".join(name if count == 1 else f"{count} × {name}" for name, count in common[:_SHOWN])
+    return shown + (f" and {len(common) - _SHOWN} more kinds" if len(common) > _SHOWN else "")
+
+
+def note_floats(names: Sequence[str], report: Report) -> None:
+    """Add a note on the operators that compute in floats by our choice to the report."""
+    report.note(
+        f"in floats, because 8 bits would be slower or less exact: {counted_names(names)}; --io-dtype int8 computes "
+        "everything in 8 bits",
+        code="chosen-floats",
+    )

@@ -50,7 +50,7 @@ from ..rules import CALIBRATED, LITE, onnx_op, standard_operator
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
-from .delegates import note_delegate
+from .delegates import note_delegate, note_floats
 from .depth_order import order_depths
 from .detections import box_arithmetic, split_detections
 from .flatbuffer import set_signature_order
@@ -93,6 +93,9 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
         inputs, outputs = prepare_job(model, folder, options)
         _run_converter(folder)
         Path(path).write_bytes(read_flatbuffer(folder, model, inputs, outputs))
+        chosen = folder / "floats.json"
+        if chosen.exists() and (names := json.loads(chosen.read_text())):
+            note_floats(names, report)
         examined = folder / "delegates.json"
         if examined.exists() and (found := json.loads(examined.read_text())):
             note_delegate(found["operators"], found["left"], report)
@@ -150,6 +153,8 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
         count += 1
     job = {"dtype": options.dtype, "quantize": options.quantize, "samples": count, "quantized": quantized.save(folder)}
     job["io_dtype"], job["keep"] = IO_DTYPE.of(options), _kept_names(model, options)
+    # Integers at the ends are for devices that compute in integers.
+    job["choose"] = IO_DTYPE.of(options) == "float32"
     job["method"] = _calibration_method(options)
     job["detections"] = detections
     names = [real for real, _ in inputs], list(NAMES) if detections else [real for real, _ in outputs]

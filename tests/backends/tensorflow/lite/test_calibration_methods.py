@@ -115,7 +115,8 @@ def test_the_range_of_a_factor_is_its_own(tmp_path: Path) -> None:
     small = g.Sub(x, np.linspace(0, 0.5, 8, dtype=np.float32))
     g.output(g.Mul(small, np.linspace(200, 400, 8, dtype=np.float32)), "y")
     given = np.random.default_rng(0).random((8, 4, 8), np.float32)
-    path = encode(g.model(), tmp_path, Options(quantize="int8", calibrate={"x": given}))
+    options = Options(quantize="int8", calibrate={"x": given}, extra={"io_dtype": "int8"})
+    path = encode(g.model(), tmp_path, options)
     assert max(scales_of(path, "Sub")) == pytest.approx(1.5 / 255, rel=0.1)
 
 
