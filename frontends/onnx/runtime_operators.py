@@ -73,13 +73,25 @@ def find_facts(model: ir.Model) -> bool:
         if operator_of(node) in runtime_op:
             # `write_in_onnx` reports what a rule refuses, when more is known.
             with suppress(Unsupported, ValueError):
-                for old, new in zip(node.outputs, _results(Graph(), node), strict=False):
-                    if new is not None:
-                        old.type, old.shape = new.type, new.shape
+                _copy_facts_of_rule(node)
         elif node.domain == "" and onnx.defs.has(node.op_type, version, "") and _are_open(node):
             with suppress(ValueError):
                 infer(node, onnx.defs.get_schema(node.op_type, version, ""))
     return True
+
+
+def _copy_facts_of_rule(node: ir.Node) -> None:
+    """Set the facts of the node's outputs to those that its rule computes. Raises as the rule does."""
+    g = Graph()
+    try:
+        for old, new in zip(node.outputs, _results(g, node), strict=False):
+            if new is not None:
+                old.type, old.shape = new.type, new.shape
+    finally:
+        # The model's values would count the nodes as users: such a value has two layouts, and a transpose between them.
+        for made in g.graph:
+            for place in range(len(made.inputs)):
+                made.replace_input_with(place, None)
 
 
 def write_in_onnx(model: ir.Model, report: Report) -> None:

@@ -60,6 +60,8 @@ def check(row: Case, opset: int = OPSET) -> ir.Model:
     proto = typed(proto, _types(proto))
     graph = read(proto)
     assert all(node.domain == "" for node in graph.graph), [node.op_type for node in graph.graph]
+    values = [*graph.graph.inputs, *(value for node in graph.graph for value in node.outputs)]
+    assert all(use.node.graph is graph.graph for value in values for use in value.uses()), "a user outside of the graph"
     feeds = feeds_of(row)
     names = [v.name for v in proto.graph.output]
     wanted = dict(zip(names, session(proto).run(names, feeds), strict=True))
