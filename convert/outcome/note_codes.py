@@ -352,6 +352,13 @@ _ROWS = (
         "in TFLite; `--dtype float16` stores it in 16 bits.",
     ),
     NoteCode(
+        "narrower-dtype",
+        ACTION,
+        "The artefact computes in a narrower dtype than the source.",
+        "The target's runtime does not compute in the source's dtype. Example: PyTorch's dynamically quantized layers "
+        "choose their scales in float64, which TFLite has no kernels for.",
+    ),
+    NoteCode(
         "other-dtype",
         ACTION,
         "An input or output has another dtype in the artefact, because the target does not support its own.",
@@ -548,6 +555,14 @@ _ROWS = (
         "The models were compared at certain sizes only.",
         "One of them does not run at the usual sizes. `--input` names other sizes. Example: compared at n=7 only, "
         "because the target has this fixed size.",
+    ),
+    NoteCode(
+        "compared-before-selection",
+        INFO,
+        "Detections were compared in two steps.",
+        "Rounding, of 8 bits above all, decides which of two nearly equal boxes is selected. So boxes and scores are "
+        "compared with those of the source, and the selection is checked on the target's own boxes and scores. To "
+        "compare the detections themselves, measure the accuracy on pictures with known objects.",
     ),
     NoteCode(
         "wide-bound",

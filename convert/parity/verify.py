@@ -27,6 +27,7 @@ from convert.parity.compare.followed import FollowedSets, followed_sets, later_s
 from convert.parity.compare.outputs import FACTOR, MIN_TOLERANCE
 from convert.parity.compare.overflow import without_overflow
 from convert.parity.compare.randomness import random_outputs
+from convert.parity.compare.selection import selection_problem
 from convert.parity.compare.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
 from convert.parity.evidence import RunOutputs, note_stand_ins, outputs_of
 from convert.parity.explain.rounding import Estimates
@@ -52,11 +53,13 @@ from convert.parity.runs.repeats import (
     unrepeatable_sides,
 )
 from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
+from convert.passes.detections import candidates_of
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.processes.process import execute
 from convert.processes.run_here import Outputs, run_all, with_stand_ins
 from convert.request import stored as stored_as
 from convert.request.calibration import parse_method
+from convert.request.detections import ALONE, BESIDE, CANDIDATE_NAMES, CANDIDATES, DETECTIONS
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import CALIBRATION_METHOD
@@ -93,6 +96,8 @@ def verify(
         return Verdict(INCONCLUSIVE, reason)
     method = method or VerifyMethod()
     with limited_time(_TURNS * method.limits.seconds):
+        if DETECTIONS in options.extra:
+            return _verify_detections(source, target, graph, options, method)
         verdict = _verify(source, target, graph, options, method)
         if method.arrays is not None:  # the user's choice
             return verdict
@@ -151,7 +156,7 @@ def _verify(
         save_feeds(method.save, [f for f in feeds if not f.edge])
     feeds = [f for f in feeds if not (f.special and stored)]  # no scale fits an infinity
     if stored in stored_as.CALIBRATED and method.arrays is None:
-        reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
+        reason = "activations are integers, in ranges that were calibrated: give inputs that are like those (--inputs)"
         return Verdict(INCONCLUSIVE, reason, stored=stored)
 
     def run(feeds: Sequence[Feed]) -> RunOutputs:
@@ -191,6 +196,59 @@ def _verify(
     for step in (_located, _with_narrow_layers, _timed, _reduced):
         verdict = step(pair, verdict, feeds)
     return verdict
+
+
+def _verify_detections(
+    source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod
+) -> Verdict:
+    """Judge detections; if they differ, or are of 8 bits, in two steps: what they are selected from, and the selection.
+
+    Rounding decides which of two nearly equal boxes is selected, and 8 bits do so in most networks.
+    """
+    verdict = None
+    if _storage_format(target, graph) not in stored_as.CALIBRATED:
+        verdict = _verify(source, target, graph, options, method)
+        if verdict.status == PASS:
+            return verdict
+    found = _verify_before_selection(source, target, graph, options, method)
+    return found if found.outputs or verdict is None else verdict
+
+
+def _verify_before_selection(
+    source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod
+) -> Verdict:
+    """Judge the boxes and scores that detections are selected from, and the selection from the target's own ones."""
+
+    def asking(given: Options, what: str) -> Options:
+        return replace(given, extra={**given.extra, CANDIDATES: what})
+
+    alone = replace(method, target=asking(method.target, ALONE), names=None)
+    if method.counterparts is not None:
+        same = {name: name for name in CANDIDATE_NAMES}
+        alone = replace(
+            alone, counterparts=replace(method.counterparts, outputs=same, order=CANDIDATE_NAMES, kept=(0, 1))
+        )
+    verdict = _verify(source, target, candidates_of(graph), asking(options, ALONE), alone)
+    if verdict.status == FAIL or not verdict.outputs:
+        return verdict
+    beside = replace(method, target=asking(method.target, BESIDE))
+    beside = _method_for_pair(source, target, graph, options, beside)
+    pair = _Pair(source, target, graph, options, beside, verdict.stored)
+    feeds = default_feeds(graph, options, beside, False, large=False)
+    given = [beside.ends.feed(transpose_arrays(f.arrays, pair.permutations)) for f in feeds if not f.special]
+    found = execute(target, given, ("float32",), beside.target, beside.limits).results()["float32"]
+    if isinstance(found, Unsupported):
+        raise found
+    for feed, outputs in zip(feeds, found, strict=False):
+        detections = beside.ends.name_outputs({n: y for n, y in outputs.items() if n not in CANDIDATE_NAMES})
+        if problem := selection_problem(outputs, detections, options.extra[DETECTIONS]):
+            reason = f"detections are not those of the target's own boxes and scores: {problem}, on {feed.label}"
+            return replace(verdict.after(Finding(FAIL, reason)), at_fault="backend")
+    text = (
+        "rounding decides which of nearly equal boxes is selected: boxes and scores were compared with those of the "
+        "source, and the selection with that from the target's own boxes and scores"
+    )
+    return verdict.after(Finding(notes=(Note(text, code="compared-before-selection"),)))
 
 
 def _method_for_pair(
@@ -251,9 +309,9 @@ def reaches_branches(compared: Compared, verdict: Verdict) -> Verdict:
 
 def check_declared_signature(compared: Compared, verdict: Verdict) -> Verdict:
     """Return the verdict: FAIL if a target that convert made declares other inputs or outputs than it has."""
-    if not verdict.outputs:
-        return verdict
     pair = compared.pair
+    if not verdict.outputs or CANDIDATES in pair.options.extra:  # the selection is judged on its own
+        return verdict
     sides, outputs = (pair.source, pair.target, pair.graph), compared.runs.target
     dtypes = not verdict.stored
     return verdict.after(compare_declared_signature(*sides, outputs, pair.options.layout, pair.method, dtypes=dtypes))

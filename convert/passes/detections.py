@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes import common
 
 from convert.errors import Unsupported, UsageError
 from convert.graph import OPSET, Graph
@@ -14,7 +15,7 @@ from convert.graph.metadata import AS_IS_KEY
 from convert.graph.tensors import dtype_name
 from convert.graph.values import constant, known_dims, names_in_use
 from convert.outcome.report import Tensor
-from convert.request.detections import CORNERS, DELTAS, NAMES, Detections
+from convert.request.detections import CANDIDATE_NAMES, CORNERS, DELTAS, NAMES, Detections
 
 _YX = [1, 0, 3, 2]
 _MOST_BOXES = 1 << 30
@@ -110,6 +111,23 @@ def append_detections(model: ir.Model, how: Detections) -> None:
         value.name = name
         value.metadata_props[AS_IS_KEY] = "1"
     model.graph.outputs[:] = results
+
+
+def candidates_of(model: ir.Model) -> ir.Model:
+    """Return a copy of a graph with detections that ends before the suppression: its outputs are `CANDIDATE_NAMES`."""
+    copy = model.clone()
+    node = suppression(copy)
+    assert node is not None
+    g = Graph(opset=copy.graph.opset_imports.get("", OPSET))
+    g.reserve(names_in_use(copy))
+    results = [g.Identity(value) for value in node.inputs[:2]]
+    place_nodes(copy, g)
+    for value, name in zip(results, CANDIDATE_NAMES, strict=True):
+        value.name = name
+        value.metadata_props[AS_IS_KEY] = "1"
+    copy.graph.outputs[:] = results
+    common.RemoveUnusedNodesPass()(copy)
+    return copy
 
 
 def place_nodes(model: ir.Model, g: Graph) -> None:

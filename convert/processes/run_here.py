@@ -15,10 +15,10 @@ from convert import errors, plugin
 from convert.errors import FULL_DISK, BrokenPackage, ConvertError, ResourceLimit, Unsupported
 from convert.outcome.extras import import_problem
 from convert.processes.interpreter import paused_garbage_collection
-from convert.request.detections import DETECTIONS
+from convert.request.detections import CANDIDATES, DETECTIONS
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.runtimes.detections import detect
+from convert.runtimes.detections import candidates, detect
 
 Outputs = list[dict[str, np.ndarray]]
 Feeds = Sequence[Mapping[str, np.ndarray]]
@@ -144,7 +144,10 @@ def with_stand_ins(outputs: Outputs, places: Collection[int], plain: Outputs | U
 def _run(runner: plugin.Runner, source: Source, options: Options, precision: str, feeds: Feeds) -> Outputs:
     found = runner.run(source, feeds, precision=precision, options=options)
     how = options.extra.get(DETECTIONS)
-    return found if how is None else [detect(outputs[how.boxes], outputs[how.scores], how) for outputs in found]
+    if how is None:
+        return found
+    finish = candidates if options.extra.get(CANDIDATES) else detect
+    return [finish(outputs[how.boxes], outputs[how.scores], how) for outputs in found]
 
 
 def _run_as_used(runner: plugin.Runner, source: Source, options: Options, feeds: Feeds) -> dict[str, Outputs]:

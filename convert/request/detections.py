@@ -18,6 +18,15 @@ DETECTIONS = "detections"
 NAMES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 """The outputs, in order, called as the TensorFlow Object Detection API calls them."""
 
+CANDIDATES = "detection_candidates"
+"""The extra option of a runner that returns the boxes and scores which detections are selected from: `ALONE`, or
+`BESIDE` the detections.
+"""
+ALONE, BESIDE = "alone", "beside"
+
+CANDIDATE_NAMES = ("candidate_boxes", "candidate_scores")
+"""Boxes [1, n, 4] (top, left, bottom, right) and scores [1, classes, n] without the background."""
+
 CORNERS, CENTRES, DELTAS = ("xyxy", "yxyx"), ("cxcywh", "cycxhw"), ("dxdydwdh", "dydxdhdw")
 FORMS = (*CORNERS, *CENTRES, *DELTAS)
 _HINT = "for instance --postprocess detection,boxes=xyxy,score=0.3,iou=0.5,max=20"

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from convert.request.detections import CENTRES, DELTAS, NAMES, Detections
+from convert.request.detections import CANDIDATE_NAMES, CENTRES, DELTAS, NAMES, Detections
 
 Array = np.ndarray
 
 
-def detect(boxes: Array, scores: Array, how: Detections) -> dict[str, Array]:
-    """Return boxes [1, limit, 4] (top, left, bottom, right), classes and scores [1, limit], and their number [1]."""
-    corners = _corners(boxes[0], how)
+def candidates(boxes: Array, scores: Array, how: Detections) -> dict[str, Array]:
+    """Return what detections are selected from, by `CANDIDATE_NAMES`."""
     by_class = scores[0] if how.classes_first else scores[0].T
     by_class = by_class[1:] if how.background else by_class
+    return dict(zip(CANDIDATE_NAMES, (_corners(boxes[0], how)[None], by_class[None]), strict=True))
+
+
+def detect(boxes: Array, scores: Array, how: Detections) -> dict[str, Array]:
+    """Return boxes [1, limit, 4] (top, left, bottom, right), classes and scores [1, limit], and their number [1]."""
+    (corners,), (by_class,) = candidates(boxes, scores, how).values()
     rows = [(kind, place) for kind, own in enumerate(by_class) for place in _kept(corners, own, how)]
     rows = sorted(rows, key=lambda row: -by_class[row])[: how.limit]
     found = np.zeros((how.limit, 4), boxes.dtype), np.zeros(how.limit, boxes.dtype), np.zeros(how.limit, boxes.dtype)
@@ -48,12 +53,12 @@ def _kept(corners: Array, scores: Array, how: Detections) -> list[int]:
     for place in np.argsort(-scores, kind="stable"):
         if len(kept) == per_class or not scores[place] > np.float32(least):
             break
-        if not kept or _overlap(corners[place], corners[kept]).max() <= np.float32(iou):
+        if not kept or overlap(corners[place], corners[kept]).max() <= np.float32(iou):
             kept.append(int(place))
     return kept
 
 
-def _overlap(box: Array, others: Array) -> Array:
+def overlap(box: Array, others: Array) -> Array:
     """Return intersection over union of one box with others; 0 for an empty one."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     common = np.prod(np.maximum(sides, 0), 1)

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
 from convert.graph.metadata import state_output
 from convert.outcome.extras import install_command
+from convert.request.detections import BESIDE, CANDIDATE_NAMES, CANDIDATES
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import REAL_IO, THREADS
@@ -56,7 +57,31 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     except (ValueError, RuntimeError) as error:
         raise _runner_error(source, error) from error
     ends = tensor_details(interpreter, options.signature)
-    return [_real(_run_interpreter(interpreter, source, feed, ends, file), ends, options) for feed in feeds]
+    found = []
+    for feed in feeds:
+        outputs = _real(_run_interpreter(interpreter, source, feed, ends, file), ends, options)
+        if asked := options.extra.get(CANDIDATES):
+            outputs = (outputs if asked == BESIDE else {}) | _candidates(interpreter, source)
+        found.append(outputs)
+    return found
+
+
+def _candidates(interpreter: Any, source: Source) -> dict[str, np.ndarray]:
+    """Return the boxes and scores of the last run that the detection operator has selected from, decoded as it does.
+
+    Raises `Unsupported` for a file without that operator.
+    """
+    graph = parse_lite_model(open_buffer(source.file), source.label).subgraphs[0]
+    operator = next((o for o in graph.operators if o.name.endswith("TFLite_Detection_PostProcess")), None)
+    if operator is None:
+        raise Unsupported(f"{source.label} has no TFLite_Detection_PostProcess")
+    encoded, scores, anchors = (interpreter.get_tensor(number) for number in operator.inputs)
+    moved, grown = np.split(encoded[0].astype(np.float64) / np.array(operator.options["scales"]), 2, axis=1)
+    centre, size = np.split(anchors.astype(np.float64), 2, axis=1)
+    middle, half = moved * size + centre, np.exp(grown) / 2 * size
+    boxes = np.concatenate([middle - half, middle + half], 1).astype(np.float32)
+    by_class = scores[0].T[-operator.options["num_classes"] :]
+    return dict(zip(CANDIDATE_NAMES, (boxes[None], by_class[None]), strict=True))
 
 
 def _real(
@@ -84,8 +109,12 @@ def _interpreter(
 
     with open_buffer(source.file) as data:
         found = file_for(data, source.label, options.signature, {name for feed in feeds for name in feed})
-    given = {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
+    given: dict[str, Any] = (
+        {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
+    )
     threads = options.extra.get(THREADS, 1)
+    if options.extra.get(CANDIDATES):
+        given["experimental_preserve_all_tensors"] = True
     return (interpreter_class or Interpreter)(**given, num_threads=threads), found
 
 
@@ -97,6 +126,8 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
     """
     found: dict[str, list[dict[str, np.ndarray]] | Unsupported]
     found = {"its tensors": run(source, feeds, precision="float32", options=options)}
+    if options.extra.get(CANDIDATES):
+        return found
     called = _run_signature(source, feeds[0], options)
     if called is not None:
         found["its signature, called by name"] = [called]
@@ -245,10 +276,10 @@ def _number_storage(schema: Any, model: Any) -> str:
             kind, place = tensor.Type(), tensor.Buffer()
             buffer, scales = model.Buffers(place), tensor.Quantization()
             length = max(buffer.DataLength(), buffer.Size()) // sizes.get(kind, 1)
-            if kind == kinds.INT8 and (scales is None or not scales.ScaleLength()):
+            if kind in (kinds.INT8, kinds.INT16) and (scales is None or not scales.ScaleLength()):
                 continue
             if not length:
-                steps |= kind == kinds.INT8
+                steps |= kind in (kinds.INT8, kinds.INT16)
             elif kind in sizes and place not in seen:
                 seen.add(place)
                 numbers[kind] += length

@@ -17,10 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 import convert
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.outcome.report import Report
-from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.outcome.verdict import FAIL, PASS
 from convert.parity.method import VerifyMethod
 from convert.processes.model_reading import read_for_target
-from convert.request.detections import DETECTIONS, NAMES, Detections, parse_detections
+from convert.request.detections import CANDIDATE_NAMES, DETECTIONS, NAMES, Detections, parse_detections
 from convert.request.options import Options
 from convert.runtimes.detections import detect
 from tests.backends.tensorflow.lite.test_quantized import onnxruntime_outputs, operators_of
@@ -238,8 +238,7 @@ def test_an_ssd_from_pytorch_passes(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     path = tmp_path / "ssd.tflite"
     # Scores of random networks are so alike on large inputs that rounding decides their order.
-    method = VerifyMethod(arrays={"x": np.random.default_rng(0).standard_normal((1, 3, 32, 32), np.float32)})
-    given = {"inputs": "x:float32[1,3,32,32]", "postprocess": OPTION, "layout": "nhwc", "method": method}
+    given = {"inputs": "x:float32[1,3,32,32]", "postprocess": OPTION, "layout": "nhwc"}
     report = convert.convert(ssd(torch), "tflite", path, verify=True, **given)
     assert report.verdict is not None
     assert report.verdict.status == PASS, report.verdict.reason
@@ -272,8 +271,27 @@ def test_boxes_are_computed_in_floats_in_8_bits(tmp_path: Path, io_dtype: str) -
         calibrate={"x": samples}, io_dtype=io_dtype,
     )  # fmt: skip
     assert report.verdict is not None
-    assert report.verdict.status in (PASS, INCONCLUSIVE), report.verdict.reason
+    assert report.verdict.status == PASS, report.verdict.reason
+    assert [row.name for row in report.verdict.outputs] == list(CANDIDATE_NAMES)
+    assert "compared-before-selection" in {note.code for note in report.verdict.notes}
     rows = operators_of(path)
     dtypes = {name: {dtype for other, _, made in rows for dtype in made if other == name} for name, _, _ in rows}
     assert dtypes["EXP"] == dtypes["LOG"] == {"float32"}
     assert dtypes["CONV_2D"] == dtypes["SOFTMAX"] == {"int8"}
+
+
+@pytest.mark.slow
+def test_a_wrong_threshold_fails_in_8_bits(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "ssd.tflite"
+    samples = np.random.default_rng(0).standard_normal((20, 3, 32, 32)).astype(np.float32)
+    given = {"inputs": "x:float32[1,3,32,32]"}
+    convert.convert(
+        ssd(torch), "tflite", path, postprocess=OPTION, quantize="int8", calibrate={"x": samples}, verify=False, **given
+    )
+    method = VerifyMethod(arrays={"x": samples[:1]})
+    for option in (OPTION, f"{OPTION},iou=0.3"):
+        report = convert.verify(ssd(torch), path, postprocess=option, method=method, **given)
+        assert report.verdict is not None
+        assert (report.verdict.status == FAIL) == (option != OPTION), report.verdict.reason
+        assert ("overlap by more than allowed" in report.verdict.reason) == (option != OPTION)

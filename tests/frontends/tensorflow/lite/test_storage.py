@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,20 +14,21 @@ from convert.request.source import Source
 from convert.request.stored import FULL, HALF, WEIGHTS
 from tests.frontends.tensorflow.lite.ops.lite_files import packed
 
-F32, F16, INT8 = np.float32, np.float16, np.int8
+F32, F16, INT8, INT16 = np.float32, np.float16, np.int8, np.int16
 
 
-def file(path: Path, constants: list[tuple[type, int]], *, activations: bool = False) -> Source:
-    """Return a file of constants of these dtypes and sizes; those in 8 bits have scales, activations if requested."""
-    kinds = {F32: schema.TensorType.FLOAT32, F16: schema.TensorType.FLOAT16, INT8: schema.TensorType.INT8}
+def file(path: Path, constants: list[tuple[type, int]], activations: type | None = None) -> Source:
+    """Return a file of constants of these dtypes and sizes, and of activations; integers have scales."""
+    kinds: dict[type, Any] = {F32: schema.TensorType.FLOAT32, F16: schema.TensorType.FLOAT16}
+    kinds |= {INT8: schema.TensorType.INT8, INT16: schema.TensorType.INT16}
     model, graph = schema.ModelT(), schema.SubGraphT()
     model.version, model.subgraphs, model.buffers, graph.tensors = 3, [graph], [schema.BufferT()], []
     model.operatorCodes = []
     graph.operators, graph.inputs, graph.outputs = [], [], []
-    for dtype, size in [*constants, *([(INT8, 0)] if activations else [])]:
+    for dtype, size in [*constants, *([(activations, 0)] if activations else [])]:
         tensor = schema.TensorT()
         tensor.name, tensor.type, tensor.shape = f"t{len(graph.tensors)}", kinds[dtype], [size or 4]
-        if dtype == INT8:
+        if dtype in (INT8, INT16):
             tensor.quantization = schema.QuantizationParametersT()
             tensor.quantization.scale, tensor.quantization.zeroPoint = [0.5], [0]
         if size:
@@ -56,4 +58,5 @@ def file(path: Path, constants: list[tuple[type, int]], *, activations: bool = F
 )
 def test_a_few_narrow_constants_are_no_format(constants: list[tuple[type, int]], stored: str, tmp_path: Path) -> None:
     assert runner.stored(file(tmp_path / "m.tflite", constants)) == stored
-    assert runner.stored(file(tmp_path / "m.tflite", constants, activations=True)) == FULL
+    assert runner.stored(file(tmp_path / "m.tflite", constants, INT8)) == FULL
+    assert runner.stored(file(tmp_path / "m.tflite", constants, INT16)) == FULL

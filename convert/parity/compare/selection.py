@@ -1,0 +1,77 @@
+"""Judge which boxes a target has selected from its own boxes and scores.
+
+Equal scores are common in 8 bits, and runtimes order them in their own ways. So this does not suppress boxes again, but
+checks what holds for every order: each detection is a candidate, no two of a class overlap by more than allowed, and a
+candidate that is missing overlaps with a detection that is at least as good, or comes behind a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from convert.request.detections import CANDIDATE_NAMES, NAMES, Detections
+from convert.runtimes.detections import overlap
+
+_NEAR = 1e-4
+"""Allowed difference of overlaps, and of corners relative to the largest: the operator decodes boxes in float32."""
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def selection_problem(candidates: Arrays, found: Arrays, how: Detections) -> str:
+    """Return what is wrong with the detections `found`, or an empty string.
+
+    candidates: boxes [1, n, 4] and scores [1, classes, n], by `CANDIDATE_NAMES`. found: the outputs `NAMES`.
+    """
+    (boxes,), (scores,) = (candidates[name] for name in CANDIDATE_NAMES)
+    shapes = (1, how.limit, 4), (1, how.limit), (1, how.limit), (1,)
+    for name, shape in zip(NAMES, shapes, strict=True):
+        if found[name].shape != shape:
+            return f"{name} is {list(found[name].shape)}, not {list(shape)}"
+    (corners,), (classes,), (best,), (number,) = (found[name] for name in NAMES)
+    count = int(number)
+    if count != number or not 0 <= count <= how.limit:
+        return f"there are {number} detections of at most {how.limit}"
+    if any(part[count:].any() for part in (corners, classes, best)):
+        return "there are numbers behind the last detection"
+    if (np.diff(best[:count]) > 0).any():
+        return "detections are not in the order of their scores"
+    if not np.isin(classes[:count], np.arange(len(scores))).all():
+        return "there is a class that the scores lack"
+    last = best[count - 1] if count == how.limit else -np.inf
+    for kind, own in enumerate(scores):
+        places = classes[:count] == kind
+        if problem := _problem_of_class(boxes, own, corners[:count][places], best[:count][places], last, how):
+            return f"class {kind}: {problem}"
+    return ""
+
+
+def _problem_of_class(
+    boxes: np.ndarray, scores: np.ndarray, corners: np.ndarray, best: np.ndarray, last: float, how: Detections
+) -> str:
+    """Return what is wrong with the detections of one class. last: the score from which the limit of all cuts off."""
+    per_class, iou, least = how.thresholds
+    margin = _NEAR * np.abs(boxes).max(initial=0)
+    chosen: list[int] = []
+    for box, score in zip(corners, best, strict=True):
+        near = (scores == score) & (np.abs(boxes - box).max(1) <= margin)
+        near[chosen] = False
+        if not near.any():
+            return f"the detection {box.round(3).tolist()} with score {score:.4f} is none of the boxes"
+        chosen.append(int(near.argmax()))
+    kept = boxes[chosen]
+    if len(chosen) > per_class or (best <= np.float32(least)).any():
+        return f"there are {len(chosen)} detections of at most {per_class}, or some below the least score"
+    for place in range(1, len(chosen)):
+        if overlap(kept[place], kept[:place]).max() > iou + _NEAR:
+            return "two detections overlap by more than allowed"
+    if len(chosen) == per_class:
+        last = max(last, float(best.min()))
+    missing = np.setdiff1d(np.flatnonzero((scores > np.float32(least)) & (scores > last)), chosen)
+    for place in missing:
+        better = kept[best >= scores[place]]
+        if not len(better) or overlap(boxes[place], better).max() <= iou - _NEAR:
+            return f"the box {boxes[place].round(3).tolist()} with score {scores[place]:.4f} is missing"
+    return ""
