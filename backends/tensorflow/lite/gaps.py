@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 _NUMBERS = "TensorFlow Lite has no built-in operator for it, nor enough of others to make it of"
 _LOOPS = "TensorFlow Lite has no list of tensors for the results that it collects"
 _BITS = "TensorFlow Lite has no built-in operators on bits for most dtypes"
@@ -17,6 +19,16 @@ GAPS: dict[str, str] = {
 
 WRITTEN_OUT = ("BitwiseAnd", "BitwiseNot", "BitwiseOr", "DFT", "STFT")
 """Operators that are written out in built-in ones, because TensorFlow's own have no counterpart."""
+
+NO_KERNELS = frozenset(
+    dtype
+    for dtype in ir.DataType
+    if dtype.name.startswith(("FLOAT8", "FLOAT6", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"))
+)
+"""Dtypes that no operator computes or reads; constants of them become others."""
+
+BUILTINS = {"Cast": "CAST", "CastLike": "CAST", "DequantizeLinear": "DEQUANTIZE", "QuantizeLinear": "QUANTIZE"}
+"""The names of built-in operators that would compute ONNX operators."""
 
 _DTYPES = "some dtypes"
 

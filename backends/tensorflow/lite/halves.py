@@ -1,5 +1,5 @@
-"""Half precision for TensorFlow Lite, whose kernels compute in float32: values are widened, weights stay in half
-precision.
+"""Other floating-point dtypes for TensorFlow Lite, whose kernels compute in float32: half precision is widened, with
+weights that stay in half precision, and float64 inside of a model is narrowed.
 """
 
 from __future__ import annotations
@@ -47,6 +47,22 @@ def widen_halves(model: ir.Model) -> list[str]:
     narrow = [str(v.name) for v in ends if v.dtype == ir.DataType.FLOAT16]
     widen_graphs(model.graphs(), _WIDER)
     return narrow
+
+
+def narrow_doubles(model: ir.Model) -> bool:
+    """Make a model compute in float32 what lies between casts to and from float64, in place; return whether it did.
+
+    PyTorch's quantized layers choose their scales so. A model with inputs, outputs or weights of float64 stays.
+    """
+    graphs = list(model.graphs())
+    ends = [v for graph in graphs for v in (*graph.inputs, *graph.outputs)]
+    constants = [(v, v.const_value) for graph in graphs for v in graph.initializers.values()]
+    ends += [v for v, content in constants if content is None or content.size != 1]
+    inner = [v for node in nodes_of(model.graph) for v in node.outputs]
+    if any(v.dtype == ir.DataType.DOUBLE for v in ends) or all(v.dtype != ir.DataType.DOUBLE for v in inner):
+        return False
+    widen_graphs(graphs, {ir.DataType.DOUBLE: ir.DataType.FLOAT})
+    return True
 
 
 def narrow_io(model: ir.Model, names: list[str]) -> bool:

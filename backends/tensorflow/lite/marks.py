@@ -345,7 +345,8 @@ def _next_mark(steps: Steps, parts: QuantizedParts) -> np.ndarray:
 def _write_by_real_numbers(model: ir.Model) -> None:
     """Write operators on integers as operators on real numbers between DequantizeLinear and QuantizeLinear."""
     replacement = Replacement(model, names_in_use(model))
-    for forms in ({"QLinearConv": _convolution, "QLinearMatMul": _product}, {"Cast": _shift}):
+    in_turn = {"QLinearConv": _convolution, "QLinearMatMul": _product}, {"Cast": _shift}, {"QuantizeLinear": _average}
+    for forms in in_turn:
         for node in list(nodes_of(model.graph)):
             if node.op_type not in forms or node.domain:
                 continue
@@ -407,6 +408,66 @@ def _shift(g: Graph, node: ir.Node) -> Results:
 _SHIFTS = {ir.DataType.INT8: ir.DataType.UINT8, ir.DataType.UINT8: ir.DataType.INT8}
 
 
+def _average(g: Graph, node: ir.Node) -> Results:
+    """Return a QuantizeLinear of averaged steps as one of averaged real numbers; else None.
+
+    PyTorch averages steps, so its quantized tensors are read as numbers with a scale of 1, perhaps without the zero
+    point. The averages are the same; a tie may be rounded to the other step, as TensorFlow Lite's kernels do too.
+    """
+    y, averaging = node.outputs[0], []
+    maker = None if node.inputs[0] is None else node.inputs[0].producer()
+    shift = 0
+    if maker is not None and maker.op_type == "Add" and not maker.domain:
+        number = g.static(maker.inputs[1])
+        shift = int(number.ravel()[0]) if number is not None and number.size == 1 else 0
+        maker = _producer(maker)
+    while maker is not None and _averages(maker):
+        averaging.append(maker)
+        maker = _producer(maker)
+    behind, before = _steps_of(node), _steps_of(maker)
+    if not averaging or maker is None or maker.op_type != "DequantizeLinear" or before is None or behind is None:
+        return None
+    zero = before[1]
+    steps = {_steps_of(reader) for reader, _ in y.uses()} | {_steps_of(_producer(maker))}
+    (scale, of_steps), *others = [found or (1.0, zero) for found in steps]
+    if others or (before[0], *behind) != (1.0, 1.0, zero - shift) or of_steps != zero or scale == 1:
+        return None
+    numbers, storage = np.float32(scale), g.const(zero, y.dtype)
+    result = g.DequantizeLinear(maker.inputs[0], numbers, storage)
+    for average in reversed(averaging):
+        result = g.node(average.op_type, [result, *average.inputs[1:]], dict(average.attributes))
+    return [g.QuantizeLinear(result, numbers, storage)]
+
+
+def _averages(node: ir.Node) -> bool:
+    """Return whether a multiple of the first input gives the same multiple of the result."""
+    outside = node.op_type == "Resize" and _mode_of_places(node) == "tf_crop_and_resize"
+    return node.op_type in _AVERAGING and not node.domain and len(node.outputs) == 1 and not outside
+
+
+_AVERAGING = ("AveragePool", "GlobalAveragePool", "ReduceMean", "Reshape", "Resize", "Squeeze", "Transpose",
+              "Unsqueeze")  # fmt: skip
+
+
+def _mode_of_places(node: ir.Node) -> str | None:
+    return node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
+
+
+def _producer(node: ir.Node) -> ir.Node | None:
+    """Return the node that computes the first input."""
+    return None if node.inputs[0] is None else node.inputs[0].producer()
+
+
+def _steps_of(node: ir.Node | None) -> tuple[float, int] | None:
+    """Return the scale and zero point of a QuantizeLinear or DequantizeLinear if they are constant numbers."""
+    if node is None or node.op_type not in ("QuantizeLinear", "DequantizeLinear") or node.domain:
+        return None
+    scale, zero = _parameters(node)
+    if scale is None or zero is None or scale.size != 1:
+        return None
+    return float(scale.ravel()[0]), int(zero.ravel()[0])
+
+
 def _steps_nearby(value: ir.Value) -> tuple[float, int, ir.DataType] | None:
     """Return scale, zero point and dtype of the first quantization before or after a value, across operators that only
     move elements.
@@ -420,10 +481,8 @@ def _steps_nearby(value: ir.Value) -> tuple[float, int, ir.DataType] | None:
         seen.add(current)
         producer = current.producer()
         for node in [*([] if producer is None else [producer]), *(reader for reader, _ in current.uses())]:
-            if node.op_type in ("QuantizeLinear", "DequantizeLinear") and not node.domain:
-                scale, zero = _parameters(node)
-                if scale is not None and zero is not None and scale.size == 1 and current.dtype is not None:
-                    return float(scale.ravel()[0]), int(zero.ravel()[0]), current.dtype
+            if current.dtype is not None and (steps := _steps_of(node)) is not None:
+                return *steps, current.dtype
             elif node.op_type in _MOVING and not node.domain:
                 waiting += [v for v in (*_data_inputs(node), *node.outputs) if v.dtype == current.dtype]
     return None

@@ -56,8 +56,8 @@ from .detections import box_arithmetic, split_detections
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
 from .fusion_barriers import write_fusion_barriers_as_checks
-from .gaps import WRITTEN_OUT
-from .halves import halves_of, has_half_weights, narrow_io, widen_halves
+from .gaps import BUILTINS, NO_KERNELS, WRITTEN_OUT
+from .halves import halves_of, has_half_weights, narrow_doubles, narrow_io, widen_halves
 from .integer_products import find_integer_products
 from .io_metadata import io_metadata
 from .marks import QuantizedParts, mark_quantized
@@ -83,6 +83,10 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
         report.note(
             f"{' and '.join(halves)} of the source becomes float32, which TensorFlow Lite computes in",
             code="wider-dtype",
+        )
+    if narrow_doubles(model):
+        report.note(
+            "float64 inside of the model becomes float32, which TensorFlow Lite computes in", code="narrower-dtype"
         )
     if options.quantize == "int16x8":
         report.note(
@@ -134,6 +138,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     if narrow:
         run_passes(model, (cast_ends,), options)
     check(model)
+    _check_dtypes(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     write_fusion_barriers_as_checks(definition)
     (folder / "model").mkdir()
@@ -238,6 +243,24 @@ def keep_shapes_of_branches(model: ir.Model) -> bool:
                     branch.outputs[place] = kept.outputs[0]
                     modified = True
     return modified
+
+
+def _check_dtypes(model: ir.Model) -> None:
+    """Raise `Unsupported` with every node that computes numbers of a dtype that TensorFlow Lite has no kernels for, or
+    reads them from an input.
+    """
+    inputs = {value for graph in model.graphs() for value in graph.inputs}
+    problems = []
+    for node in nodes_of(model.graph):
+        values = [*(v for v in node.inputs if v in inputs), *node.outputs]
+        dtypes = sorted({v.dtype.name.lower() for v in values if v is not None and v.dtype in NO_KERNELS})
+        if dtypes:
+            at = location_of(node)
+            operator = standard_operator(at.operator)
+            why = f"TensorFlow Lite has no built-in {BUILTINS.get(operator, operator)} for {' and '.join(dtypes)}"
+            problems.append(Problem(why, replace(at, operator=operator)))
+    if problems:
+        raise Unsupported(problems=problems, hint=_HINT)
 
 
 _OF_CALIBRATED = (CALIBRATION_METHOD.name, IO_DTYPE.name, KEEP_FLOAT.name)
