@@ -478,7 +478,7 @@ TOGETHER: dict[str, Row] = {
     "vision-text": ("VisionTextDualEncoderModel", {
         "text_config": {"model_type": "bert", **_TEXT}, "vision_config": {"model_type": "vit", **_PICTURE},
         "projection_dim": 16}),
-    "xclip": ("XCLIPModel", {"text_config": _CLIP_TEXT, "projection_dim": 16, "prompt_num_attention_heads": 2,
+    "xclip": ("XCLIPModel", {"text_config": _CLIP_TEXT, "projection_dim": 32, "prompt_num_attention_heads": 2,
                              "prompt_layers": 1, "vision_config": {
                                  **_PICTURE, "num_frames": 2, "mit_hidden_size": 32, "mit_intermediate_size": 48,
                                  "mit_num_attention_heads": 4, "mit_num_hidden_layers": 1}}),

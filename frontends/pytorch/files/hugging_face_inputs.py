@@ -154,8 +154,11 @@ def _text_specs(model: Any) -> list[InputSpec]:
     if getattr(text, "type_vocab_size", 0) > 1:
         names.append("token_type_ids")
     specs = [InputSpec(n, "int64", (BATCH, _length_spec(text))) for n in names if n in known]
-    if "pixel_values" in known and hasattr(config, "vision_config"):
-        return _of_two_towers(model, [*specs, _image_spec(config.vision_config)])
+    query = ("qformer_input_ids", "qformer_attention_mask")  # the text that InstructBLIP looks at its picture with
+    specs += [InputSpec(n, "int64", (BATCH, DimSpec(name="qformer_sequence_length"))) for n in query if n in known]
+    pictures = next((getattr(config, n) for n in ("vision_config", "image_config") if hasattr(config, n)), config)
+    if "pixel_values" in known and (pictures is not config or hasattr(config, "image_size")):
+        return _of_two_towers(model, [*specs, _image_spec(pictures)])
     if "input_features" in known and hasattr(config, "audio_config"):
         return _of_two_towers(model, [*specs, *_sound_specs(model, "input_features", specs)])
     return specs
@@ -327,10 +330,12 @@ def encoder_specs(model: Any) -> list[InputSpec]:
 
 
 def _image_spec(config: Any) -> InputSpec:
+    """Return the input for images, or for videos of so many frames."""
+    frames = [n] if isinstance(n := getattr(config, "num_frames", None), int) else []
     size = _first_in_parts(config, ("image_size",), 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     sizes = timm_image_size(config) or (_first_in_parts(config, ("num_channels",), 3), height, width)
-    return InputSpec("pixel_values", "float32", (BATCH, *map(DimSpec, sizes)))
+    return InputSpec("pixel_values", "float32", (BATCH, *map(DimSpec, (*frames, *sizes))))
 
 
 def _with_open_size(model: Any, image: InputSpec) -> InputSpec:

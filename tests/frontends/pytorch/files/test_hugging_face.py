@@ -25,6 +25,7 @@ from convert.outcome.report import Report
 from convert.parity.inputs.feeds import generate_feeds, smallest_feed
 from convert.request.options import Options, parse_input
 from convert.request.source import Source
+from tests.suites import folder_models
 from tests.support.greedy import greedy
 from tests.support.pytorch_tools import run
 from tests.support.timm_helper import declare_torchvision_operators
@@ -682,3 +683,28 @@ def test_a_model_of_several_without_a_forward_is_converted_part_by_part(tmp_path
         convert.convert(model, "onnx", tmp_path / "x.onnx", part="decoder", verify=False)
     report = convert.convert(model, "onnx", tmp_path / "x.onnx", part="semantic", verify=False)
     assert report.outputs[0].name == "logits"
+
+
+PICTURES = ["batch_size", "3", "32", "32"]
+DESCRIBED = {
+    "musicgen": {"decoder_input_ids": ["batch_size", "2", "decoder_sequence_length"]},
+    "videomae": {"pixel_values": ["batch_size", "4", "3", "32", "32"]},
+    "flava": {"input_ids": ["batch_size", "sequence_length"], "pixel_values": PICTURES},
+    "instructblip": {"qformer_input_ids": ["batch_size", "qformer_sequence_length"], "pixel_values": PICTURES},
+    "clip": {"input_ids": ["text_batch_size", "sequence_length"], "pixel_values": ["image_batch_size", *PICTURES[1:]]},
+    "timesfm": {"past_values": ["batch_size", "64"]},
+    "detr": {"pixel_values": ["batch_size", "3", "height", "width"]},
+    "vit": {"pixel_values": ["batch_size", "3", "32", "32"]},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_inputs_are_described_by_the_configuration(name: str) -> None:
+    kind, configuration = {**folder_models.VISION, **folder_models.SPEECH, **folder_models.SERIES,
+                           **folder_models.TOGETHER}[name]  # fmt: skip
+    made = getattr(transformers, kind)
+    specs = requested_specs(made(made.config_class(**configuration)).eval(), Options())
+    found = {str(s.name): [str(dim) for dim in s.shape or ()] for s in specs}
+    names = {n: [dim.partition("=")[0] for dim in dims] for n, dims in found.items()}
+    assert {n: names.get(n) for n in DESCRIBED[name]} == DESCRIBED[name]
