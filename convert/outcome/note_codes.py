@@ -373,6 +373,14 @@ _ROWS = (
         "mask of -1e9 in a float16 model.",
     ),
     NoteCode(
+        "rounded-activations",
+        INFO,
+        "onnxruntime rounds activations of the source, which the converted model keeps.",
+        "Products with weights of few bits (MatMulNBits) state the least accuracy that a runtime must keep. At "
+        "accuracy_level 4 onnxruntime rounds the activations to 8 bits in blocks. The source is verified without "
+        "this rounding, because the converted model computes the products of its weights as they are.",
+    ),
+    NoteCode(
         "missing-kernels",
         ACTION,
         "onnxruntime has no kernels for this model's dtype on the CPU.",

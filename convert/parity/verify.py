@@ -482,7 +482,8 @@ def _run_sides(
     of feeds that do not run in float64.
     """
     method, arrays, edges = pair.method, [f.arrays for f in feeds], sum(f.edge for f in feeds)
-    theirs = execute(pair.source, arrays, ("float32", "float64"), pair.options, method.limits, edges, deployed=deployed)
+    options = replace(pair.options, extra={**pair.options.extra, stored_as.UNROUNDED: True})
+    theirs = execute(pair.source, arrays, ("float32", "float64"), options, method.limits, edges, deployed=deployed)
     if scarce := is_scarce(pair.graph, method.limits):
         theirs.finish()
     given = [method.ends.feed(transpose_arrays(a, pair.permutations)) for a in arrays]

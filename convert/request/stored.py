@@ -28,6 +28,11 @@ WEIGHT_STEPS = "weights in steps"
 """Weights as integers with scales, and nothing else (ONNX)."""
 BLOCK_STEPS = "int4 weights and int8 activations in blocks of"
 """The same as `FOUR_BITS`, with the activations that meet the weights in 8 bits (ONNX)."""
+UNROUNDED = "unrounded"
+"""A key of `Options.extra`: run products of narrow weights without rounding the activations, as the graph does.
+
+Runtimes may round them, and need not, so a source is compared without it. The default is to run a file as deployed.
+"""
 STORED = (HALF, WEIGHTS, FULL, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
           BLOCK_STEPS)  # fmt: skip
 """The storage formats: ways in which an artefact stores numbers with less precision on purpose."""

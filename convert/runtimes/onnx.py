@@ -20,6 +20,7 @@ from convert.files.scratch import scratch_folder
 from convert.request.nearest import names_hint
 from convert.request.options import Options
 from convert.request.source import Source
+from convert.request.stored import UNROUNDED
 
 if TYPE_CHECKING:
     from convert.request.stored import StoredWeight
@@ -59,11 +60,11 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
     if options.rules and (graph := _graph(source, options)) and _needs_user_kernels(graph):
         return _evaluate_graph(graph, feeds)
     if source.path is not None:
-        return run_file(source.path, feeds)
+        return run_file(source.path, feeds, unrounded=bool(options.extra.get(UNROUNDED)))
     with scratch_folder() as folder:
         path = folder / "model.onnx"
         _save(source.model, path)
-        return run_file(path, feeds)
+        return run_file(path, feeds, unrounded=bool(options.extra.get(UNROUNDED)))
 
 
 def generate(
@@ -119,13 +120,15 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
         return trace_file(path, feed, run_file)
 
 
-def run_file(path: Path, feeds: Feeds) -> Outputs:
+def run_file(path: Path, feeds: Feeds, *, unrounded: bool = False) -> Outputs:
     """Run a file in onnxruntime on the CPU with its default optimizations, as it would be deployed.
 
     There is one exception: quantized operators are not fused into integer kernels, because these round ties between two
-    steps differently from the operators in the file.
+    steps differently from the operators in the file. unrounded: see `convert.request.stored.UNROUNDED`.
     """
-    session = _session(path)
+    from convert.runtimes.onnx_products import without_rounded_activations
+
+    session = _session(path, without_rounded_activations(path) if unrounded else None)
     inputs = {i.name: i for i in session.get_inputs()}
     names = [o.name for o in session.get_outputs()]
     found = []
@@ -230,7 +233,8 @@ def _named_or_read(path: Path) -> str | bytes:
     return str(path)
 
 
-def _session(path: Path) -> Any:
+def _session(path: Path, content: bytes | None = None) -> Any:
+    """Return a session for a file. content: what to load instead; its weights in other files are beside `path`."""
     onnxruntime = import_onnxruntime()
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 2
@@ -238,8 +242,11 @@ def _session(path: Path) -> Any:
     settings.log_severity_level = 4
     settings.use_deterministic_compute = True
     settings.add_session_config_entry("session.disable_quant_qdq", "1")
+    if content is not None:
+        settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
+    given = _named_or_read(path) if content is None else content
     try:
-        return onnxruntime.InferenceSession(_named_or_read(path), settings, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(given, settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises many types
         text = _one_line(error)
         if _LACKING.search(text):

@@ -28,6 +28,7 @@ from clocks import child, measured, record
 _SHAPES: dict[float, dict[str, int]] = {
     0.5: {"hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 11},
     2: {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 31},
+    3: {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28},
     6: {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 31},
 }
 """Llamas by billions of parameters."""

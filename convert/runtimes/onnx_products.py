@@ -1,0 +1,30 @@
+"""Products with weights of few bits (MatMulNBits), whose activations onnxruntime may round to 8 bits.
+
+The attribute `accuracy_level` is the least accuracy that a runtime must keep. At 4, onnxruntime rounds the activations
+to 8 bits in blocks; without the attribute it computes the product of the weights that the file has.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import onnx
+
+OPERATOR, LEVEL, ROUNDING = "MatMulNBits", "accuracy_level", 4
+
+
+def without_rounded_activations(path: Path) -> bytes | None:
+    """Return a file's content with products that round no activations; None if it has none that do.
+
+    Weights in other files stay there.
+    """
+    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if data.find(OPERATOR.encode()) < 0:
+            return None
+    proto = onnx.load(path, load_external_data=False)
+    found = [a for node in proto.graph.node if node.op_type == OPERATOR for a in node.attribute
+             if a.name == LEVEL and a.i == ROUNDING]  # fmt: skip
+    for attribute in found:
+        attribute.i = 0
+    return proto.SerializeToString() if found else None

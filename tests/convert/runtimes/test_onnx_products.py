@@ -1,0 +1,60 @@
+"""Sources whose products round activations to 8 bits are run without that rounding, which the graph does not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from convert.backends import onnx as backend
+
+import convert
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.runtimes.onnx import run_file
+from convert.runtimes.onnx_products import without_rounded_activations
+from convert.runtimes.onnx_stored import stored_weights
+from tests.support.onnx_support import array, info, model, read
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((3, 64)).astype(np.float32)
+
+
+def written(path: Path, level: str) -> Path:
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    proto = model(nodes, [info("x", ["n", 64])], [info("y", None)], [array("w", rng.standard_normal((64, 48)))])
+    options = Options(quantize="int4", extra={"accuracy_level": level})
+    backend.write(read(proto), path, "onnx", options, Report("test"))
+    return path
+
+
+def product(path: Path) -> np.ndarray:
+    """Return the product with the weight as the file has it, in float64."""
+    weight = next(w for w in stored_weights(path) if w.scale is not None)
+    assert weight.scale is not None
+    return X.astype(np.float64) @ ((weight.raw.astype(np.float64) - weight.zero) * weight.scale).T
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_activations_are_not_rounded(external: bool, tmp_path: Path) -> None:
+    path = written(tmp_path / "m.onnx", "4")
+    wanted = product(path)
+    if external:
+        onnx.save(onnx.load(path), path, save_as_external_data=True, location="m.data", size_threshold=0)
+        assert (tmp_path / "m.data").exists()
+    rounded, whole = (run_file(path, [{"x": X}], unrounded=flag)[0]["y"] for flag in (False, True))
+    assert np.abs(rounded - wanted).max() > 1e-3 * np.abs(wanted).max()
+    np.testing.assert_allclose(whole, wanted, rtol=0, atol=1e-6 * float(np.abs(wanted).max()))
+
+
+def test_other_files_run_as_they_are(tmp_path: Path) -> None:
+    assert without_rounded_activations(written(tmp_path / "m.onnx", "0")) is None
+
+
+@pytest.mark.slow
+def test_such_a_source_converts(tmp_path: Path) -> None:
+    report = convert.convert(written(tmp_path / "m.onnx", "4"), "torch", tmp_path / "m.pt2")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert any(note.code == "rounded-activations" for note in report.notes)
