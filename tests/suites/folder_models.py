@@ -183,7 +183,7 @@ ENCODERS: dict[str, Row] = {
     "albert": ("AlbertModel", {**_TEXT, "embedding_size": 16}),
     "bert": ("BertForSequenceClassification", _TEXT),
     "big_bird": ("BigBirdModel", {**_TEXT, "attention_type": "original_full"}),
-    "canine": ("CanineModel", {**_FEED, "max_position_embeddings": 128, "num_hash_buckets": 64,
+    "canine": ("CanineModel", {**_FEED, "max_position_embeddings": 128, "num_hash_buckets": 256,
                                "downsampling_rate": 4, "local_transformer_stride": 16}),
     "convbert": ("ConvBertModel", {**_TEXT, "embedding_size": 32, "head_ratio": 2}),
     "deberta": ("DebertaModel", {**_TEXT, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),

@@ -302,7 +302,7 @@ def _length_spec(config: Any) -> DimSpec:
     if window := attention_window(config):
         return DimSpec(_WINDOWS * window)
     given = getattr(config, "max_position_embeddings", None)
-    longest = given if isinstance(given, int) else None
+    longest = given if isinstance(given, int) and given > 0 else None  # XLNet's -1 means any length
     return DimSpec(name=SEQUENCE.name, high=longest, usual=min(longest or _USUAL_TOKENS, _USUAL_TOKENS))
 
 

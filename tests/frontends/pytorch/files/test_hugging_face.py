@@ -692,6 +692,7 @@ DESCRIBED = {
     "flava": {"input_ids": ["batch_size", "sequence_length"], "pixel_values": PICTURES},
     "instructblip": {"qformer_input_ids": ["batch_size", "qformer_sequence_length"], "pixel_values": PICTURES},
     "clip": {"input_ids": ["text_batch_size", "sequence_length"], "pixel_values": ["image_batch_size", *PICTURES[1:]]},
+    "xlnet": {"input_ids": ["batch_size", "sequence_length"]},
     "timesfm": {"past_values": ["batch_size", "64"]},
     "detr": {"pixel_values": ["batch_size", "3", "height", "width"]},
     "vit": {"pixel_values": ["batch_size", "3", "32", "32"]},
@@ -701,10 +702,11 @@ DESCRIBED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_inputs_are_described_by_the_configuration(name: str) -> None:
-    kind, configuration = {**folder_models.VISION, **folder_models.SPEECH, **folder_models.SERIES,
-                           **folder_models.TOGETHER}[name]  # fmt: skip
+    kind, configuration = {**folder_models.ENCODERS, **folder_models.VISION, **folder_models.SPEECH,
+                           **folder_models.SERIES, **folder_models.TOGETHER}[name]  # fmt: skip
     made = getattr(transformers, kind)
     specs = requested_specs(made(made.config_class(**configuration)).eval(), Options())
     found = {str(s.name): [str(dim) for dim in s.shape or ()] for s in specs}
+    assert all(dim.high is None or dim.high > 0 for spec in specs for dim in spec.shape or ())
     names = {n: [dim.partition("=")[0] for dim in dims] for n, dims in found.items()}
     assert {n: names.get(n) for n in DESCRIBED[name]} == DESCRIBED[name]
