@@ -6,13 +6,14 @@ Larger ones are walked down, all trees of a row at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.numerics.learners import as_float, best_label, class_labels, floats, second_label, transformed
 from convert.semantics.trees import AVERAGE, MAX, MIN, SUM, member_sets, next_places, tree_depth
@@ -35,6 +36,9 @@ _MODES = (*_TESTS, _MEMBER)
 _AGGREGATES = {"SUM": SUM, "AVERAGE": AVERAGE}
 
 
+_AGAIN = "export the model again"
+
+
 @dataclass(frozen=True)
 class Trees:
     """An ensemble.
@@ -54,6 +58,29 @@ class Trees:
     members: np.ndarray | None = None
     """The sets that tests of membership look into, padded with NaN: [tests, largest set]."""
 
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for successors, roots or features that are not there, and `Unsupported` for a cycle."""
+        tests, places = len(self.features), len(self.yes)
+        if {len(self.values), len(self.modes), len(self.tracks)} != {tests} or not self.roots.size:
+            raise BadInput("decision trees without a root, or with lists of different lengths", hint=_AGAIN)
+        _check_range("node", np.concatenate([self.yes, self.no, self.roots]), places)
+        _check_range("feature", self.features, 1 << 31)
+        tree_depth((self.yes, self.no), tests, self.roots.tolist())
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether each node and leaf has one node above it, as in a tree."""
+        tests = len(self.features)
+        below = np.concatenate([self.yes[:tests], self.no[:tests]])
+        return len(np.unique(below)) == len(below)
+
+
+def _check_range(what: str, numbers: np.ndarray, count: int) -> None:
+    """Raise `BadInput` for a number below zero, which would count from the end, or of `count` or more."""
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
+        odd = numbers[(numbers < 0) | (numbers >= count)][0]
+        raise BadInput(f"decision trees name the {what} {odd}, which is not there", hint=_AGAIN)
+
 
 def tree_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """TreeEnsembleRegressor: [rows, targets]."""
@@ -61,8 +88,10 @@ def tree_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     trees, kind = _trees(node, "target", count), node.attributes.get_string("aggregate_function", "SUM")
     if kind not in _AGGREGATES:
         raise Unsupported(f"aggregate_function={kind}")
-    y = _aggregated(g, as_float(g, node.inputs[0]), trees, _AGGREGATES[kind])
     base = floats(node, "base_values")
+    if base.size not in (0, count):
+        raise Unsupported(f"TreeEnsembleRegressor of {count} targets and {base.size} base values")
+    y = _aggregated(g, as_float(g, node.inputs[0]), trees, _AGGREGATES[kind])
     y = g.Add(y, base) if base.size else y
     return [transformed(g, y, node.attributes.get_string("post_transform", "NONE"))]
 
@@ -98,6 +127,8 @@ def _trees(node: ir.Node, kind: str, columns: int) -> Trees:
         raise Unsupported(f"trees of float64 ({', '.join(sorted(names))})")
     a = node.attributes
     modes = list(a.get_strings("nodes_modes"))
+    if {len(a[name].value) for name in a if name.startswith("nodes_") and len(a[name].value)} != {len(modes)}:
+        raise BadInput("decision trees with lists of different lengths", hint=_AGAIN)
     keys = list(zip(a.get_ints("nodes_treeids"), a.get_ints("nodes_nodeids"), strict=True))
     tests = [i for i, m in enumerate(modes) if m != "LEAF"]
     leaves = [i for i, m in enumerate(modes) if m == "LEAF"]
@@ -112,6 +143,8 @@ def _trees(node: ir.Node, kind: str, columns: int) -> Trees:
     yes, no = ahead("nodes_truenodeids"), ahead("nodes_falsenodeids")
     below = {*yes[: len(tests)].tolist(), *no[: len(tests)].tolist()}
     roots = [place[keys[i]] for i in sorted([*tests, *leaves]) if place[keys[i]] not in below]
+    _check_roots(keys, modes, [([*tests, *leaves])[root] for root in roots])
+    _check_range(kind, np.array(a.get_ints(f"{kind}_ids"), np.int64), columns)
     weights = np.zeros((len(leaves), columns), np.float32)
     for tree, number, column, weight in zip(
         a.get_ints(f"{kind}_treeids"), a.get_ints(f"{kind}_nodeids"), a.get_ints(f"{kind}_ids"),
@@ -126,12 +159,23 @@ def _trees(node: ir.Node, kind: str, columns: int) -> Trees:
     )  # fmt: skip
 
 
+def _check_roots(keys: list[tuple[int, int]], modes: list[str], roots: list[int]) -> None:
+    """Raise `BadInput` unless each tree has one root, which is no leaf beside other nodes; all are indices of nodes."""
+    sizes = Counter(tree for tree, _ in keys)
+    if Counter(keys[root][0] for root in roots) != Counter(dict.fromkeys(sizes, 1)):
+        raise BadInput("decision trees that do not have one root each", hint=_AGAIN)
+    if any(modes[root] == "LEAF" and sizes[keys[root][0]] > 1 for root in roots):
+        raise BadInput("decision trees with nodes that no root leads to", hint=_AGAIN)
+
+
 def tree_ensemble(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """TreeEnsemble-5: [rows, targets], in the dtype of x."""
     x, a = node.inputs[0], node.attributes
     assert x is not None
     if how := a.get_int("post_transform", 0):
         raise Unsupported(f"post_transform={how}")
+    if (how := a.get_int("aggregate_function", SUM)) not in (AVERAGE, SUM, MIN, MAX):
+        raise Unsupported(f"aggregate_function={how}")
 
     def tensor(name: str) -> np.ndarray | None:
         found = a.get_tensor(name, None)
@@ -146,10 +190,11 @@ def tree_ensemble(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
         next_places(a.get_ints(f"nodes_{side}nodeids"), a.get_ints(f"nodes_{side}leafs"), len(targets))
         for side in ("true", "false")
     )
-    tree_depth((yes, no), len(modes), roots.tolist())  # refuses a cycle
-    dtype, how = g.dtype(x).numpy(), a.get_int("aggregate_function", SUM)
+    columns = a.get_int("n_targets", 1)
+    _check_range("target", targets, columns)
+    dtype = g.dtype(x).numpy()
     limits = np.finfo(dtype)
-    table = np.full((len(targets), a.get_int("n_targets", 1)), {MIN: limits.max, MAX: limits.min}.get(how, 0), dtype)
+    table = np.full((len(targets), columns), {MIN: limits.max, MAX: limits.min}.get(how, 0), dtype)
     table[np.arange(len(targets)), targets] = weights
     trees = Trees(
         np.array(a.get_ints("nodes_featureids"), np.int64), splits.astype(dtype), [_MODES[mode] for mode in modes],
@@ -170,7 +215,9 @@ def _padded_sets(modes: np.ndarray, members: np.ndarray | None, dtype: np.dtype)
 def _aggregated(g: Graph, x: ir.Value, trees: Trees, how: int) -> ir.Value:
     """Return the leaves that each row of x reaches, one in every tree, as one number per target: [rows, targets]."""
     tests, leaves = len(trees.features), len(trees.weights)
-    if not tests or tests * leaves > _MATRICES:
+    if (width := g.shape(x)[-1]) is not None and isinstance(width, int):
+        _check_range("feature", trees.features, width)
+    if not tests or tests * leaves > _MATRICES or not trees.are_apart:
         found, axis = _walked(g, x, trees), np.array([1])
     elif how in (MIN, MAX):
         fill = np.array(trees.weights.dtype.type(np.finfo(trees.weights.dtype).max) * (1 if how == MIN else -1))

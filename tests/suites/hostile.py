@@ -71,6 +71,7 @@ from tests.suites.hostile_files.module_files import module_files
 from tests.suites.hostile_files.name_files import name_files
 from tests.suites.hostile_files.notes_files import notes_files
 from tests.suites.hostile_files.onnx_files import onnx_files
+from tests.suites.hostile_files.operator_files import operator_files
 from tests.suites.hostile_files.output_files import output_files
 from tests.suites.hostile_files.packed_files import packed_files
 from tests.suites.hostile_files.payload_files import payload_files
@@ -102,6 +103,7 @@ MAKERS: dict[str, Maker] = {
     "adapters": adapter_files,
     "pipelines": pipeline_files,
     "onnx": onnx_files,
+    "operators": operator_files,
     "notes": notes_files,
     "names": name_files,
     "tensorflow": tensorflow_files,
@@ -121,7 +123,8 @@ MAKERS: dict[str, Maker] = {
 }
 FRAMEWORKS = {
     **dict.fromkeys(("tensorflow", "assets", "keras", "lite", "payloads"), "savedmodel"), "caffe2": "caffe2",
-    **dict.fromkeys(("onnx", "notes", "names", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
+    **dict.fromkeys(("onnx", "operators", "notes", "names", "places", "manifests"), "onnx"),
+    **dict.fromkeys(("folders", "inputs", "outputs"), "onnx"),
 }  # fmt: skip
 """The format of the fuzzer that the same frontend reads; `pt` for all others."""
 HUGGING = {"hugging", "decoders", "packed", "adapters", "pipelines"}

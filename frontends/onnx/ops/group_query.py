@@ -7,11 +7,13 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 
 from ..rules import runtime_op
 from .attention import _heads
+
+_AGAIN = "export the model again"
 
 
 @runtime_op("com.microsoft::GroupQueryAttention")
@@ -34,10 +36,13 @@ def group_query_attention(
         raise Unsupported("no seqlens_k or total_sequence_length")
     if qk_output or any(kind not in ("", "NONE") for kind in (k_quant_type, v_quant_type)):
         raise Unsupported("qk_output, or a cache of quantized numbers")
+    _check_heads(g, query, key, value, num_heads, kv_num_heads)
     q, k, v = _parts(g, query, key, value, num_heads, kv_num_heads)
     size = g.shape(q)[-1]
     if not isinstance(size, int):
         raise Unsupported("heads of unknown size")
+    for past in (past_key, past_value):
+        _check_cache(g, past, kv_num_heads, size)
     length = _length(g, q)
     ends = g.Add(g.Cast(g.Reshape(seqlens_k, [-1]), to=ir.DataType.INT64), 1)
     total = g.Cast(g.Reshape(total_sequence_length, np.zeros(0, np.int64)), to=ir.DataType.INT64)
@@ -68,6 +73,29 @@ def group_query_attention(
     weights = _softmax(g, scores, head_sink, bool(smooth_softmax))
     y = g.MatMul(weights, _repeated(g, values, num_heads // kv_num_heads))
     return [g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, num_heads * size]), keys, values]
+
+
+def _check_heads(
+    g: Graph, query: ir.Value, key: ir.Value | None, value: ir.Value | None, heads: int, kv_heads: int
+) -> None:
+    """Raise `BadInput` for counts of heads that do not divide each other, or the known sizes of the inputs."""
+    if not (isinstance(heads, int) and isinstance(kv_heads, int) and 0 < kv_heads <= heads) or heads % kv_heads:
+        raise BadInput(f"GroupQueryAttention of {heads!r} heads, and {kv_heads!r} of keys", hint=_AGAIN)
+    packed = key is None or value is None
+    for x, count in ((query, heads + 2 * kv_heads if packed else heads), (key, kv_heads), (value, kv_heads)):
+        width = None if x is None or x.shape is None else g.shape(x)[-1]
+        if isinstance(width, int) and (width % count or not width):
+            raise BadInput(f"GroupQueryAttention of {count} heads in {width} numbers", hint=_AGAIN)
+
+
+def _check_cache(g: Graph, past: ir.Value | None, kv_heads: int, size: int) -> None:
+    """Raise `BadInput` for a cache whose known sizes are not [batch, kv_heads, capacity, size]."""
+    if past is None or past.shape is None:
+        return
+    dims = g.shape(past)
+    fixed = zip(dims[1::2], (kv_heads, size), strict=False)
+    if len(dims) != 4 or any(isinstance(found, int) and found != wanted for found, wanted in fixed):
+        raise BadInput(f"GroupQueryAttention has a cache of {list(dims)} for {kv_heads} heads of {size}", hint=_AGAIN)
 
 
 def _parts(

@@ -140,6 +140,17 @@ def forest(
     return {f"nodes_{n}": v for n, v in of_nodes.items()} | {f"{kind}_{n}": v for n, v in of_leaves.items()}
 
 
+TREE: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [1, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0],
+    "target_weights": [1.0, 2.0], "n_targets": 1,
+}  # fmt: skip
+case("of a leaf below two tests", "TreeEnsembleRegressor", X, **TREE | {
+    "nodes_treeids": [0] * 4, "nodes_nodeids": [0, 1, 2, 3], "nodes_featureids": [0, 1, 0, 0],
+    "nodes_values": [0.0] * 4, "nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 2, 0, 0], "nodes_falsenodeids": [2, 3, 0, 0], "target_nodeids": [2, 3],
+})  # fmt: skip
 LEQ, ALL = ["BRANCH_LEQ"], ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE", "BRANCH_EQ", "BRANCH_NEQ"]
 for size, (trees, depth) in {"small": (5, 3), "deep": (4, 12)}.items():
     for modes in (LEQ, ALL):
@@ -312,3 +323,19 @@ def test_attributes_that_contradict_each_other_are_named(
 ) -> None:
     with pytest.raises(BadInput, match=f"{operator}.*do not fit"):
         write_out(read(model_of(operator, (X,), outputs, attributes)), takes_standard)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes_truenodeids": [0, 0, 0]}, "nodes that no root leads to"),
+        ({"nodes_modes": ["LEAF"] * 3}, "do not have one root each"),
+        ({"nodes_values": [0.5]}, "lists of different lengths"),
+        ({"nodes_featureids": [-1, 0, 0]}, "the feature -1, which is not there"),
+        ({"nodes_featureids": [4, 0, 0]}, "the feature 4, which is not there"),
+        ({"target_ids": [0, -1]}, "the target -1, which is not there"),
+    ],
+)
+def test_trees_that_are_none_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        write_out(read(model_of("TreeEnsembleRegressor", (X,), (FLOAT,), TREE | change)), takes_standard)

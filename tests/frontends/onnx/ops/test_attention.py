@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from convert.errors import BadInput
 from tests.backends.tensorflow.ops.onnx_cases import const
 from tests.frontends.onnx.ops.support import check
 from tests.support.cases import Case, case, f32, params
+from tests.support.onnx_support import info, model, read
 
 MS = "com.microsoft"
 X, WEIGHTS, BIAS = f32(2, 3, 8), const(f32(8, 24) / 3), const(f32(24))
@@ -116,3 +119,30 @@ ROWS = params(
 @pytest.mark.parametrize("row", ROWS)
 def test_it_is_what_onnx_runtime_computes(row: Case) -> None:
     check(row)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "width", "cache", "message"),
+    [
+        (0, 2, 16, ["b", 2, "p", 4], "of 0 heads, and 2 of keys"),
+        (4, -1, 16, ["b", 2, "p", 4], "of 4 heads, and -1 of keys"),
+        (4, 3, 16, ["b", 2, "p", 4], "of 4 heads, and 3 of keys"),
+        (1 << 40, 2, 16, ["b", 2, "p", 4], "heads in 16 numbers"),
+        (4, 2, 15, ["b", 2, "p", 4], "4 heads in 15 numbers"),
+        (4, 2, 0, ["b", 2, "p", 4], "4 heads in 0 numbers"),
+        (4, 2, 16, ["b", 3, "p", 4], r"a cache of \['b', 3, 'p', 4\]"),
+        (4, 2, 16, ["b", 2, "p", 0], r"a cache of \['b', 2, 'p', 0\]"),
+        (4, 2, 16, [2], r"a cache of \[2\]"),
+    ],
+)
+def test_heads_that_do_not_fit_are_refused(
+    heads: int, kv_heads: int, width: int, cache: list[Any], message: str
+) -> None:
+    names = ["q", "k", "v", "past_k", "past_v", "lengths", "total"]
+    node = onnx.helper.make_node(
+        "GroupQueryAttention", names, ["y", "k2", "v2"], domain=MS, num_heads=heads, kv_num_heads=kv_heads
+    )
+    dims: list[list[Any]] = [["b", "t", width], ["b", "t", 8], ["b", "t", 8], cache, cache, ["b", 1], [1]]
+    inputs = [info(name, size, dtype) for name, size, dtype in zip(names, dims, [1] * 5 + [6] * 2, strict=True)]
+    with pytest.raises(BadInput, match=message):
+        read(model([node], inputs, [info("y", ["b", "t", 16])], domains=[MS]))
