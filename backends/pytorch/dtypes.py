@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -68,15 +70,34 @@ def torch_dtype(dtype: ir.DataType | int | None) -> torch.dtype:
     return found
 
 
-def tensor_from(array: np.ndarray) -> torch.Tensor:
-    """Return a tensor that shares the memory of `array`; a copy if the memory is read-only."""
+_LARGE = 1 << 20
+"""Minimum number of bytes of a weight that keeps its strides."""
+
+
+def tensor_from(array: np.ndarray, *, only_read: bool = False) -> torch.Tensor:
+    """Return a tensor that shares the memory of `array`; a copy if the memory is read-only or not aligned.
+
+    With `only_read`, the tensor must not be written to. It shares read-only memory too, such as that of a mapped file,
+    also transposed: a large matrix of MatMul has its rows and columns exchanged in `linear`.
+    """
     dtype = torch_dtype(ir.DataType.from_numpy(array.dtype))
     if any(step < 0 for step in array.strides):  # a dim of size 1 may be contiguous all the same
         array = array.copy()
-    array = np.ascontiguousarray(array).reshape(array.shape)
+    if not (only_read and array.nbytes >= _LARGE and _is_dense(array)):
+        array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.name in BYTE_CONTAINERS:
         array = array.astype(BYTE_CONTAINERS[array.dtype.name])
     if dtype in _BYTES:
         array = array.view(_BYTES[dtype])
-        return torch.from_numpy(array if array.flags.writeable else array.copy()).view(dtype)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+    if not (array.flags.writeable or only_read) or not array.flags.aligned:
+        array = array.copy()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        tensor = torch.from_numpy(array)
+    return tensor.view(dtype) if dtype in _BYTES else tensor
+
+
+def _is_dense(array: np.ndarray) -> bool:
+    """Return whether the elements fill their memory without gaps, whatever the order of the dims."""
+    order = sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
+    return array.transpose(order).flags.c_contiguous

@@ -41,7 +41,8 @@ class Network(nn.Module):
     """Holds the weights of `model`: the initializer `layer1.conv.weight` is a parameter of the module `layer1.conv`.
 
     Floating-point weights are parameters. Averages of batch norms, integers and what the source does not train are
-    buffers. Scalars are left out unless they are known to be weights.
+    buffers. Scalars are left out unless they are known to be weights. Weights may share the memory of a mapped file, so
+    nothing may write to them; states have memory of their own.
     """
 
     def __init__(self, model: ir.Model, states: Mapping[str, torch.Tensor] | None = None) -> None:
@@ -62,7 +63,7 @@ class Network(nn.Module):
             if value.const_value.dtype == ir.DataType.STRING:
                 continue
             small = value.const_value.size <= 64
-            content = tensor_from(value.const_value.numpy())
+            content = tensor_from(value.const_value.numpy(), only_read=True)
             trained = content.dtype in _FLOATS and value not in fixed
             if trained or not small or content.dtype in _FLOATS:
                 self._places[value.name or ""] = self._register(value.name or "weight", content, trained)

@@ -44,7 +44,7 @@ def write_exported(
 ) -> None:
     """Write `model` to `path`. Raises `Unsupported`."""
     program = captured(model, options, report, "an exported program", buffers)
-    with path.open("wb") as file:  # an archive contains its file name, which is a temporary one here
+    with quiet(), path.open("wb") as file:  # an archive contains its file name, which is a temporary one here
         try:
             torch.export.save(program, file)
         except _NOT_SAVED as error:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import io
 import operator
 import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -62,10 +62,10 @@ _CLASSES = re.compile(rb"code/__torch__/(.+?)(?:/___torch_mangle_(\d+))?\.py")
 def write_script(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
     """Write `model` to `path`. Raises `Unsupported`."""
     module = script_of(captured(model, options, report, "a TorchScript archive", buffers))
-    file = io.BytesIO()
-    torch.jit.save(module, file)
-    with path.open("wb") as out:
-        _copy_records(file, out)
+    # PyTorch writes a path piece by piece, and any other file from one piece in memory.
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".pt") as file, path.open("wb") as out:
+        torch.jit.save(module, file.name)
+        _copy_records(file.name, out)
 
 
 def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
@@ -183,16 +183,22 @@ def _emit_condition(graph: fx.Graph, inputs: dict[str, fx.Node], tree: ast.expr,
     raise Unsupported(f"TorchScript has no form for the condition on sizes {text}", hint=_FIX)
 
 
-def _copy_records(file: io.BytesIO, out: Any) -> None:
-    """Copy the archive without what differs between runs: source-line notes, and numbers of classes."""
-    reader = PyTorchFileReader(io.BytesIO(file.getvalue()))
+def _copy_records(file: str, out: Any) -> None:
+    """Copy the archive without what differs between runs: source-line notes, and numbers of classes.
+
+    Weights are copied one after another.
+    """
+    reader = PyTorchFileReader(file)
     names = [n for n in reader.get_all_records() if not n.endswith(".debug_pkl") and not n.startswith(".data/")]
-    records = {name: reader.get_record(name) for name in names if name not in ("version", "byteorder")}
-    renamed = _class_names(records)
-    code = {renamed(n.encode()).decode(): renamed(content) for n, content in records.items() if n.startswith("code/")}
-    others = {n: renamed(content) if n.endswith(".pkl") else content for n, content in records.items()}
+    code = {name: reader.get_record(name) for name in names if name.startswith("code/")}
+    pickles = {name: reader.get_record(name) for name in names if name.endswith(".pkl")}
+    renamed = _class_names(code | pickles)
     writer = PyTorchFileWriter(out)
-    for name, content in [(n, c) for n, c in others.items() if not n.startswith("code/")] + sorted(code.items()):
+    for name in names:
+        if name not in code and name not in ("version", "byteorder"):
+            content = renamed(pickles[name]) if name in pickles else reader.get_record(name)
+            writer.write_record(name, content, len(content))
+    for name, content in sorted((renamed(name.encode()).decode(), renamed(text)) for name, text in code.items()):
         writer.write_record(name, content, len(content))
     writer.write_end_of_file()
 
