@@ -1,14 +1,17 @@
 """Measure our TensorFlow graphs beside ONNX Runtime and the same network written in Keras.
 
     python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--rounds 3] [--networks resnet50 …]
-                                       [--onednn on off] [--graphs tf-frozen "twin frozen" …] [--onnx2tf PYTHON]
+                                       [--onednn on off] [--graphs tf-frozen "twin frozen" …] [--minimum]
+                                       [--onnx2tf PYTHON]
 
 PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs.
 The `twin` of each is the network of keras.applications: called by Keras in a tf.function, exported by Keras, and
-frozen. `tf jit` and `twin jit` are the SavedModel and Keras's call in a tf.function with jit_compile=True, compiled by
-XLA.
+frozen. `tf-frozen` is the frozen graph in a tf.function, and `tf-frozen session` the same file in a
+tf.compat.v1.Session. `tf jit` and `twin jit` are the SavedModel and Keras's call in a tf.function with
+jit_compile=True, compiled by XLA.
 
-The figures are medians of CPU milliseconds per call over three processes each, on one thread:
+The figures are medians of CPU milliseconds per call over three processes each, on one thread, or minimums with
+`--minimum`, for a machine that does other work:
 
 - Each graph has a process of its own. oneDNN caches its kernels by shape, not by whether the weights are constants, so
   in a shared process the first graph would choose the kernels of all others.
@@ -63,6 +66,7 @@ GRAPHS = (
     "tf constants",
     "tf jit",
     "tf-frozen",
+    "tf-frozen session",
     "twin",
     "twin exported",
     "twin jit",
@@ -95,11 +99,13 @@ def call_of(graph: str, network: str, folder: Path) -> Callable[[Any], Any]:
         return _session(folder / str(list(FORMATS).index("onnx")))
     if graph.startswith("twin"):
         return _twin(graph, network)
-    path = folder / str(list(FORMATS).index(graph.removesuffix(" jit")))
+    path = folder / str(list(FORMATS).index(graph.removesuffix(" jit").removesuffix(" session")))
     import tensorflow as tf
 
     if graph == "tf-frozen":
         return _first(_frozen(tf.compat.v1.GraphDef.FromString(path.read_bytes())))
+    if graph == "tf-frozen session":
+        return _tf_session(tf.compat.v1.GraphDef.FromString(path.read_bytes()))
     if graph == "tf jit":
         signature = _signature(path)
         (name,) = signature.structured_input_signature[1]
@@ -116,6 +122,17 @@ def _session(path: Path) -> Callable[[Any], Any]:
     session = onnxruntime.InferenceSession(path, options)
     input_name = session.get_inputs()[0].name
     return lambda x: session.run(None, {input_name: x[0]})
+
+
+def _tf_session(definition: Any) -> Callable[[Any], Any]:
+    import tensorflow as tf
+
+    given, output = _ends(definition)
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(definition, name="")
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    run = tf.compat.v1.Session(graph=graph, config=config).make_callable(output, [f"{given.name}:0"])
+    return lambda x: run(x[0])
 
 
 def _twin(graph: str, network: str) -> Callable[[Any], Any]:
@@ -161,13 +178,19 @@ def _frozen(definition: Any) -> Any:
     """
     import tensorflow as tf
 
+    given, output = _ends(definition)
+    shape = tf.TensorShape(given.attr["shape"].shape)
+    return tf.function(
+        lambda x: tf.graph_util.import_graph_def(definition, {given.name: x}, [output], name="")[0]
+    ).get_concrete_function(tf.TensorSpec(shape, tf.float32))
+
+
+def _ends(definition: Any) -> tuple[Any, str]:
+    """Return the node of the only input of a frozen graph, and the name of its only output."""
     used = {i.split(":")[0].lstrip("^") for n in definition.node for i in n.input}
     (given,) = (n for n in definition.node if n.op == "Placeholder")
     (output,) = (n.name for n in definition.node if n.name not in used)
-    shape = tf.TensorShape(given.attr["shape"].shape)
-    return tf.function(
-        lambda x: tf.graph_util.import_graph_def(definition, {given.name: x}, [f"{output}:0"], name="")[0]
-    ).get_concrete_function(tf.TensorSpec(shape, tf.float32))
+    return given, f"{output}:0"
 
 
 def _by_name(function: Any) -> Callable[[Any], Any]:
@@ -245,8 +268,10 @@ class Server:
         return line
 
 
-def measure(network: str, graphs: Sequence[str], batches: list[int], runs: int, rounds: int) -> None:
-    """Print one network's table."""
+def measure(
+    network: str, graphs: Sequence[str], batches: list[int], runs: int, rounds: int, of: Callable[[list[float]], float]
+) -> None:
+    """Print one network's table; `of` makes one figure of the times of all calls."""
     times: dict[tuple[int, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -255,15 +280,15 @@ def measure(network: str, graphs: Sequence[str], batches: list[int], runs: int, 
             _round(network, graphs, folder, batches, -(-runs // rounds), times)
         count, weights = transposes(paths["tf-frozen"])
     for batch in batches:
-        median = {graph: statistics.median(times[batch, graph]) for graph in graphs}
-        for graph, value in median.items():
-            ratios = {other: value / median[other] for other in BESIDE if other in median}
+        figures = {graph: of(times[batch, graph]) for graph in graphs}
+        for graph, value in figures.items():
+            ratios = {other: value / figures[other] for other in BESIDE if other in figures}
             if graph not in BESIDE:
                 case = f"{network}, {graph}, batch {batch}, oneDNN {os.environ['TF_ENABLE_ONEDNN_OPTS']}"
                 for other in ratios:
-                    record(case, "CPU time of a run", "ms", value, median[other], other)
+                    record(case, "CPU time of a run", "ms", value, figures[other], other)
             against = [f"{ratios[other]:6.2f}" if other in ratios else f"{'':6}" for other in BESIDE]
-            print(f"{network:<16} {batch:>5} {graph:<14} {value:8.1f} {' '.join(against)}", flush=True)
+            print(f"{network:<16} {batch:>5} {graph:<17} {value:8.1f} {' '.join(against)}", flush=True)
     print(f"{network:<16} Transposes in the frozen graph: {count}, of weights: {weights}", flush=True)
 
 
@@ -298,6 +323,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=TWINS, default=list(TWINS))
     parser.add_argument("--onednn", nargs="+", choices=ONEDNN, default=list(ONEDNN))
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS))
+    parser.add_argument("--minimum", action="store_true", help="print minimums instead of medians")
     parser.add_argument("--onnx2tf", metavar="PYTHON")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", choices=GRAPHS, help=argparse.SUPPRESS)
@@ -307,19 +333,20 @@ def main() -> None:
         serve(args.serve, args.networks[0], args.folder)
         return
     if args.one:
-        measure(args.networks[0], args.graphs, args.batches, args.runs, args.rounds)
+        of = min if args.minimum else statistics.median
+        measure(args.networks[0], args.graphs, args.batches, args.runs, args.rounds, of)
         return
     for setting in args.onednn:
         environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": ONEDNN[setting]}
         print(f"oneDNN {setting}", flush=True)
         print(
-            f"{'network':<16} {'batch':>5} {'graph':<14} {'CPU ms':>8} {'/ORT':>6} {'/twin':>6} {'/twin frozen':>6}",
+            f"{'network':<16} {'batch':>5} {'graph':<17} {'CPU ms':>8} {'/ORT':>6} {'/twin':>6} {'/twin frozen':>6}",
             flush=True,
         )
         for network in args.networks:
             batches = [str(b) for b in args.batches]
             command = [sys.executable, __file__, "--one", "--networks", network, "--runs", str(args.runs)]
-            command += ["--rounds", str(args.rounds), "--graphs", *args.graphs]
+            command += ["--rounds", str(args.rounds), "--graphs", *args.graphs, *["--minimum"] * args.minimum]
             subprocess.run([*command, "--batches", *batches], check=True, stderr=subprocess.DEVNULL, env=environment)
     if args.onnx2tf:
         savedmodel.table(args.networks, 3, args.onnx2tf)
