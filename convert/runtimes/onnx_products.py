@@ -7,11 +7,12 @@ to 8 bits in blocks; without the attribute it computes the product of the weight
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 
-OPERATOR, LEVEL, ROUNDING = "MatMulNBits", "accuracy_level", 4
+_OPERATOR, _LEVEL, _ROUNDING = "MatMulNBits", "accuracy_level", 4
 
 
 def without_rounded_activations(path: Path) -> bytes | None:
@@ -20,11 +21,20 @@ def without_rounded_activations(path: Path) -> bytes | None:
     Weights in other files stay there.
     """
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if data.find(OPERATOR.encode()) < 0:
+        if data.find(_OPERATOR.encode()) < 0:
             return None
     proto = onnx.load(path, load_external_data=False)
-    found = [a for node in proto.graph.node if node.op_type == OPERATOR for a in node.attribute
-             if a.name == LEVEL and a.i == ROUNDING]  # fmt: skip
+    found = list(rounding_levels(proto.graph.node))
     for attribute in found:
         attribute.i = 0
     return proto.SerializeToString() if found else None
+
+
+def rounding_levels(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.AttributeProto]:
+    """Yield the attribute of each product that rounds activations, those in nested graphs included."""
+    for node in nodes:
+        for attribute in node.attribute:
+            if node.op_type == _OPERATOR and attribute.name == _LEVEL and attribute.i == _ROUNDING:
+                yield attribute
+            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from rounding_levels(graph.node)

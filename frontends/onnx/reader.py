@@ -28,7 +28,7 @@ from convert.passes.tidy.decide_branches import decide_branches
 from convert.patterns.layers import find_layers
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.runtimes.onnx_products import LEVEL, OPERATOR, ROUNDING
+from convert.runtimes.onnx_products import rounding_levels
 
 from .cache_calls import bind_calls
 from .functions import all_nodes, check_functions, drop_overruled_functions, inline_functions
@@ -62,10 +62,6 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     return model
 
 
-def _rounds_activations(node: onnx.NodeProto) -> bool:
-    return node.op_type == OPERATOR and any(a.name == LEVEL and a.i == ROUNDING for a in node.attribute)
-
-
 def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, report: Report) -> ir.Model:
     _normalize_proto(proto)
     repair(proto, report)
@@ -85,7 +81,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
             f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}",
             code="contradiction",
         )
-    if count := sum(_rounds_activations(node) for node in all_nodes(inlined.graph.node)):
+    if count := sum(1 for _ in rounding_levels(inlined.graph.node)):
         report.note(
             f"onnxruntime rounds the activations of {count} products to 8 bits (accuracy_level 4); the graph does not",
             code="rounded-activations",
