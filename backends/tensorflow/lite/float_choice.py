@@ -16,9 +16,19 @@ from tensorflow.lite.python import schema_py_generated as schema
 from convert.passes.layout.min_cut import AS_IS, MOVED, Term, minimum_cut
 
 from .file_objects import LiteFile
-from .kernel_costs import CONVERSION, COSTS, OTHER_MOVED, PRODUCT, ROUNDING, START, WEIGHTED
+from .kernel_costs import (
+    CONVERSION,
+    COSTS,
+    OTHER_MOVED,
+    OUTSIDE,
+    OUTSIDE_IN_INTEGERS,
+    PRODUCT,
+    ROUNDING,
+    START,
+    WEIGHTED,
+)
 from .kernel_costs import MOVED as MOVED_COSTS
-from .kernel_rules import MOVING
+from .kernel_rules import COMPUTING, MOVING
 
 _FLOATS, _INTEGERS, _FIRST = AS_IS, MOVED, 2
 """The two labels of the cut, and the number of the first operator that has a choice."""
@@ -31,7 +41,10 @@ CHOSEN = frozenset((*COSTS, "BATCH_MATMUL"))
 
 
 def choose_floats(file: LiteFile, kept: Collection[int]) -> set[int]:
-    """Return the operators of the outermost graph, by number, that compute in floats. kept: those that have to."""
+    """Return the operators of the outermost graph, by number, that should compute in floats. kept: those that have to.
+
+    Operators without known costs stay as the converter has them.
+    """
     graph = file.model.subgraphs[0]
     numbers: list[int] = []
     count = 2
@@ -41,17 +54,18 @@ def choose_floats(file: LiteFile, kept: Collection[int]) -> set[int]:
             numbers.append(count)
             count += 1
         else:
-            numbers.append(_INTEGERS if name in WEIGHTED and number not in kept else _FLOATS)
+            numbers.append(_INTEGERS if name in (*WEIGHTED, *COMPUTING) and number not in kept else _FLOATS)
     terms: list[Term] = []
     for own, operator in zip(numbers, graph.operators, strict=True):
         if own >= _FIRST:
             in_floats, in_integers = _prices(file, operator)
             terms += [Term(_INTEGERS, (own,), in_floats), Term(_FLOATS, (own,), in_integers)]
-    labels = minimum_cut(count, [*terms, *_conversions(file, numbers)])
-    return {number for number, own in enumerate(numbers) if not labels[own]}
+    labels = minimum_cut(count, [*terms, *_conversions(file, numbers), *_roundings(file, numbers)])
+    return {number for number, own in enumerate(numbers) if own >= _FIRST and not labels[own]}
 
 
-_FREE = CHOSEN | {*MOVED_COSTS, *MOVING}
+_MOVES = frozenset((*MOVED_COSTS, *MOVING)) - CHOSEN
+_FREE = CHOSEN | _MOVES
 
 
 def _prices(file: LiteFile, operator: Any) -> tuple[int, int]:
@@ -62,10 +76,9 @@ def _prices(file: LiteFile, operator: Any) -> tuple[int, int]:
         result = _size(tensors[int(operator.outputs[0])])
         depth = int(tensors[int(operator.inputs[0])].shape[-2 if operator.builtinOptions.adjX else -1])
         floats, integers = (cost * depth * result for cost in PRODUCT)
-        integers += ROUNDING * (result + sum(_size(tensors[int(t)]) for t in operator.inputs))
     elif name in COSTS:
         floats, integers = (cost * size for cost in COSTS[name])
-        integers += ROUNDING * sum(_size(tensors[int(t)]) for t in operator.outputs)
+        integers += OUTSIDE * (name in OUTSIDE_IN_INTEGERS)
     else:
         floats, integers = (cost * size for cost in MOVED_COSTS.get(name, OTHER_MOVED))
     return (floats + START) // _UNIT, (integers + START) // _UNIT
@@ -83,8 +96,33 @@ def _conversions(file: LiteFile, numbers: list[int]) -> list[Term]:
     return [
         Term(own, tuple(dict.fromkeys(readers[tensor])), (CONVERSION * _size(graph.tensors[tensor]) + START) // _UNIT)
         for tensor, own in sources.items()
-        if tensor in readers and graph.tensors[tensor].type == schema.TensorType.FLOAT32
+        if tensor in readers and _is_float(graph.tensors[tensor])
     ]
+
+
+def _roundings(file: LiteFile, numbers: list[int]) -> list[Term]:
+    """Return a term for each value that an operator computes: it is rounded once if this operator or one that reads it,
+    across those that only move numbers, computes in 8 bits.
+    """
+    graph = file.model.subgraphs[0]
+    users: dict[int, set[int]] = {}
+    terms = []
+    for own, operator in reversed(list(zip(numbers, graph.operators, strict=True))):
+        labels = {own}
+        for tensor in map(int, operator.outputs):
+            labels |= users.get(tensor, set())
+            if file.name(operator) in CHOSEN and _is_float(graph.tensors[tensor]):
+                found = users.get(tensor, set()) | {own}
+                if _INTEGERS not in found:  # otherwise it is rounded in any case
+                    terms.append(Term(_FLOATS, tuple(found), ROUNDING * _size(graph.tensors[tensor]) // _UNIT))
+        labels = labels if file.name(operator) in _MOVES else {own}
+        for tensor in map(int, operator.inputs):
+            users.setdefault(tensor, set()).update(labels)
+    return terms
+
+
+def _is_float(tensor: Any) -> bool:
+    return bool(tensor.type == schema.TensorType.FLOAT32)
 
 
 def _size(tensor: Any) -> int:

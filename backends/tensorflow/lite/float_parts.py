@@ -53,7 +53,7 @@ def keep_in_floats(file: LiteFile, operators: Sequence[set[int]]) -> set[str]:
         for place, operator in enumerate(graph.operators):
             given = list(map(int, operator.inputs))
             if place in chosen:
-                floats.update(map(int, operator.outputs))
+                floats.update(t for t in map(int, operator.outputs) if graph.tensors[t].type == _FLOAT32)
             else:
                 for tensor in floats & set(given) - set(copies):
                     written.append(with_own_steps(file, number, tensor))

@@ -20,7 +20,7 @@ from tests.support.tensorflow_lite_helper import encode, graph_of, run  # noqa: 
 class Steps(nn.Module):
     """A recurrent layer, of which the last step is used."""
 
-    def __init__(self, kind: type[nn.RNNBase]) -> None:
+    def __init__(self, kind: Callable[..., nn.RNNBase]) -> None:
         super().__init__()
         self.layer = kind(4, 5, batch_first=True)
 

@@ -34,7 +34,8 @@ NOT_A_NUMBER = ("Max", "Min")
 SAMPLE = (
     "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat",
     "ConstantOfShape", "Conv", "ConvInteger", "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div",
-    "DynamicQuantizeLinear", "Einsum", "Erf", "GRU", "HardSigmoid",
+    "DynamicQuantizeLinear", "Einsum", "Erf", "GRU",
+    "Equal", "Greater", "GreaterOrEqual", "HardSigmoid", "Less", "LessOrEqual",
     "Gather", "Gemm", "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "Loop",
     "MatMul", "MatMulInteger", "MaxPool", "MaxUnpool", "Mod", "Neg", "NonMaxSuppression", "PRelu", "Pad",
     "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RNN", "Range", "Reciprocal", "ReverseSequence",
