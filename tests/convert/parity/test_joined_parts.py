@@ -109,12 +109,8 @@ def test_parts_that_cannot_be_told_apart_are_no_pass(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.not_core
-@pytest.mark.parametrize(
-    ("factor", "output", "status"),
-    [(200.0, "int8", INCONCLUSIVE), (200.0, "float32", PASS), (1.0, "int8", PASS)],
-)
-def test_a_detector_head_in_8_bits(tmp_path: Path, factor: float, output: str, status: str) -> None:
-    """Parts of an output in 8 bits share its scale; they are joined in floats if the output is of floats."""
+@pytest.mark.parametrize(("factor", "status"), [(200.0, INCONCLUSIVE), (1.0, PASS)])
+def test_a_detector_head_in_8_bits(tmp_path: Path, factor: float, status: str) -> None:
     g = Graph(opset=20)
     x = g.input("x", F32, ["n", 3, 8, 8])
     rng = np.random.default_rng(1)
@@ -124,7 +120,7 @@ def test_a_detector_head_in_8_bits(tmp_path: Path, factor: float, output: str, s
     g.output(g.Concat(g.Mul(boxes, np.float32(factor)), scores, axis=1), "y")
     samples = {"x": rng.standard_normal((32, 3, 8, 8)).astype(np.float32)}
     report = convert.convert(
-        ir.to_proto(g.model()), "tflite", tmp_path / "m.tflite", quantize="int8", calibrate=samples, io_dtype=output
+        ir.to_proto(g.model()), "tflite", tmp_path / "m.tflite", quantize="int8", calibrate=samples
     )
     assert report.verdict is not None
     assert report.verdict.status == status, report.verdict.reason
