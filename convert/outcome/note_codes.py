@@ -378,7 +378,8 @@ _ROWS = (
         "onnxruntime rounds activations of the source, which the converted model keeps.",
         "Products with weights of few bits (MatMulNBits) state the least accuracy that a runtime must keep. At "
         "accuracy_level 4 onnxruntime rounds the activations to 8 bits in blocks. The source is verified without "
-        "this rounding, because the converted model computes the products of its weights as they are.",
+        "this rounding, because the converted model computes the products of its weights as they are. Example: int4 "
+        "files of onnxruntime-genai's builder.",
     ),
     NoteCode(
         "missing-kernels",

@@ -36,15 +36,20 @@ _TINY = {"hidden_size": 64, "intermediate_size": 128}
 _SHARD = 1 << 30
 
 
+def _declare_operators() -> None:
+    """Let transformers import a torchvision whose compiled part does not load."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.support.timm_helper import declare_torchvision_operators
+
+    declare_torchvision_operators()
+
+
 def write_model(shape: dict[str, int], dtype: str, folder: Path) -> int:
     """Write a Llama with random weights into `folder`; return the bytes of its weights."""
     import torch
     from safetensors.torch import save_file
 
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    from tests.support.timm_helper import declare_torchvision_operators
-
-    declare_torchvision_operators()
+    _declare_operators()
     from transformers import LlamaConfig, LlamaForCausalLM
 
     heads = 16
@@ -105,6 +110,7 @@ def _anonymous() -> float:
 
 def convert_one(source: Path, tiny: Path, output: Path) -> dict[str, float]:
     """Convert in this process, after the tiny model."""
+    _declare_operators()
     import convert
 
     convert.convert(tiny, "onnx", output / "tiny.onnx", verify=False)
