@@ -145,8 +145,8 @@ def _add_product(
         shapes = f"{list(a.shape)} and {list(b.shape)}"
         raise Unsupported(f"the matrices of {name} are {shapes}, which have no product", hint=_MERGE)
     rank, layer = a.shape[0], _layer(model, name)
-    if "r" in config and rank != (said := _value_for(name, config.get("rank_pattern"), config["r"])):
-        text = f"the matrices of {name} in {path} have rank {rank}, and {CONFIG} says {said:g}"
+    if "r" in config and rank != (stated := _value_for(name, config.get("rank_pattern"), config["r"])):
+        text = f"the matrices of {name} in {path} have rank {rank}, and {CONFIG} says {stated:g}"
         raise BadInput(text, hint="get the adapter again")
     # Embeddings and GPT-2's Conv1D keep their weights as [inputs, outputs].
     turned = isinstance(layer, torch.nn.Embedding) or type(layer).__name__ == "Conv1D"

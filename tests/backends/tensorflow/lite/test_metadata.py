@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -100,3 +101,12 @@ def test_files_with_metadata_are_verified(tmp_path: Path, more: dict[str, object
     assert report.verdict is not None
     assert report.verdict.status == "PASS", report.verdict.reason
     assert len(described_tensors(memoryview(path.read_bytes()))) == 2
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "pipe", "folder"])
+def test_labels_that_are_no_file_are_refused(tmp_path: Path, place: str) -> None:
+    """A pipe or a device may never end."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="is not a file"):
+        encode(graph_of(MNIST), tmp_path / "lite", Options(extra={"labels": str(tmp_path / place)}))
