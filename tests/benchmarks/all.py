@@ -54,6 +54,7 @@ SCRIPTS: dict[str, tuple[float, list[str]]] = {
     "exporters": (5, ["--only", "gpt2", "llama", "t5", "bert"]),
     "batch": (5, ["--models", "12", "--rounds", "1", "--only", "zoo"]),
     "scaling": (5, ["--nodes", "1000", "10000", "--gigabytes", "0.1", "1", "--from", "onnx", "--to", "onnx", "tf"]),
+    "large": (3, ["--gigabytes", "1", "--to", "onnx", "tf", "torch", "torch-script"]),
     "narrow": (2, ["--runs", "10"]),
     "caffe2": (2, ["--runs", "5"]),
     "localize": (2, []),
