@@ -120,13 +120,14 @@ def _prepare_for_runtime(model: ir.Model, runtime: str, dtype: str, report: Repo
     from convert.graph.metadata import COMPANIONS_KEY
 
     from .fused.decoder import fuse_decoder
-    from .genai import add_genai_config, context_length
+    from .genai import add_genai_config, context_length, note_windows
 
     place = Path(report.target)
     folder = companion_folder(place)
     if runtime == "genai":
         shared = fuse_decoder(model, context_length(model), bool(dtype))
         add_genai_config(model, place.relative_to(folder).as_posix(), shared)
+        note_windows(model, report)
     inputs = [str(v.name) for v in model.graph.inputs]
     note_missing_files(runtime, inputs, model.meta.get(COMPANIONS_KEY, {}), folder, report)
 

@@ -15,6 +15,7 @@ from convert.errors import BadInput, Problem, Unsupported, UsageError
 from convert.files.counted_json import parse_json
 from convert.graph.metadata import COMPANIONS_KEY, DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.values import known_dims
+from convert.outcome.report import Report
 from convert.runtimes.generation import PAST, PRESENT
 
 NAME = "genai_config.json"
@@ -56,6 +57,22 @@ def context_length(model: ir.Model) -> int:
     if context is None:
         raise Unsupported("config.json does not say how long a text may be", hint=f"add {_LENGTHS[0]} to it")
     return context
+
+
+def note_windows(model: ir.Model, report: Report) -> None:
+    """Note that texts of different lengths in one batch may get other tokens, if attention has a sliding window.
+
+    onnxruntime-genai 0.18 puts padding behind shorter texts, and the window counts it as tokens.
+    """
+    attention = [node for node in model.graph if node.op_type == "GroupQueryAttention"]
+    windows = {node.attributes.get_int("local_window_size", -1) for node in attention} - {-1}
+    if windows:
+        sizes = " and ".join(map(str, sorted(windows)))
+        report.note(
+            f"attention has a window of {sizes} tokens, and genai's padding counts as tokens there: generate texts of "
+            "different lengths one by one",
+            code="padded-windows",
+        )
 
 
 def note_calls(model: ir.Model) -> None:

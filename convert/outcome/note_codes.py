@@ -305,6 +305,13 @@ _ROWS = (
         "Copy both files together. Example: `model.onnx` and `model.onnx.data`.",
     ),
     NoteCode(
+        "padded-windows",
+        ACTION,
+        "A sliding window of attention counts padding between tokens.",
+        "A runtime that pads shorter texts of a batch behind their tokens, and appends new tokens after that, gives "
+        "them other tokens than alone. Example: Gemma 2 in onnxruntime-genai, three texts of different lengths.",
+    ),
+    NoteCode(
         "companions-missing",
         ACTION,
         "Files that the runtime needs are missing next to the output.",
