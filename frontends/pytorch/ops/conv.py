@@ -34,7 +34,8 @@ def _refuse_numbers(name: str, numbers: Sequence[Any], dims: int, least: int) ->
     if len(numbers) != dims:
         raise BadInput(f"a convolution has the {name} {list(numbers)[:8]}", hint=f"it needs {dims} numbers")
     if not all(least <= n < 1 << 31 for n in numbers if isinstance(n, int)):
-        raise BadInput(f"a convolution has the {name} {list(numbers)}", hint=f"its {name} has to be {least} or more")
+        hint = f"its {name} has to be {least} or more, and below 2^31"
+        raise BadInput(f"a convolution has the {name} {list(numbers)}", hint=hint)
 
 
 def _steps(stride: Any, dilation: Any, dims: int) -> tuple[list[int], list[int]]:
