@@ -143,7 +143,10 @@ def test_it_computes_the_same(kind: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["causal", "a window", "biases"])
 def test_float16_has_the_errors_of_its_roundings(kind: str, tmp_path: Path) -> None:
-    """In 18 runs the errors were at most 4.2 roundings of the result, and 4.0 without the fused operators."""
+    """No error is larger than 32 roundings of the result, from which on a node stays in float32.
+
+    In 360 calls of random networks they were at most 8.4, and 7.2 without the fused operators.
+    """
     model = decoder(**KINDS[kind])
     exact = session(model.clone(), tmp_path / "exact.onnx")
     assert fuse_decoder(model, CONTEXT, narrow=True)
@@ -155,7 +158,7 @@ def test_float16_has_the_errors_of_its_roundings(kind: str, tmp_path: Path) -> N
         for want, found in zip(wanted, after.run(None, narrow), strict=True):
             assert found.dtype == np.float16
             error, size = (float(np.sqrt(np.mean(np.square(a)))) for a in (found.astype(np.float64) - want, want))
-            assert error <= 8 * 2**-11 * size
+            assert error <= 32 * 2**-11 * size
     nodes = onnx.load(tmp_path / "after.onnx").graph.node
     attention = [node for node in nodes if node.op_type == "GroupQueryAttention"]
     assert [node.input[3] for node in attention] == ["past_key_values.0.key", "past_key_values.1.key"]  # without casts
