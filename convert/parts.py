@@ -12,7 +12,7 @@ from convert import plugin
 from convert.errors import ConvertError, ParityError, Unsupported, UsageError
 from convert.files.companions import copy_companions, dtype_suffix
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
-from convert.files.output_place import check_apart, check_replaceable
+from convert.files.output_place import check_apart, check_inside, check_replaceable
 from convert.outcome.part_reports import has_folders, sum_up
 from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, GenerationVerdict
@@ -47,7 +47,7 @@ def convert_parts(
     if folder.name.lower().endswith(form.suffix):
         files = ", ".join(f"{stem}{form.suffix}" for stem in parts)
         raise UsageError(f"this is written as {len(parts)} files: {files}", hint=f"give -o {folder.stem}, a folder")
-    folder /= plugin.folder_of_runtime(form, chosen) or ""
+    whole, folder = folder, folder / (plugin.folder_of_runtime(form, chosen) or "")
     report.source, report.kind, report.target, report.format = source.label, source.kind, str(folder), form.name
     found = {stem: Report("convert", companions={}) for stem in parts}
     options = {stem: {**given, **chosen, **_dump_of(stem, given)} for stem, chosen in parts.items()}
@@ -56,6 +56,7 @@ def convert_parts(
     dtype = "" if nested else dtype_suffix(folder, QUANTIZE.of(chosen) or DTYPE.of(chosen))
     ending = f"{dtype}{form.suffix}"
     names = {stem: f"{stem}{ending}" for stem in (*parts, *joined)}
+    check_inside(whole, ((folder / name).parent for name in names.values()))
     if given["dry_run"]:
         for stem in parts:
             convert(folder / names[stem], **options[stem], report=found[stem])

@@ -22,6 +22,7 @@ from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.folders import listed_names, real_path
 from convert.files.letter_case import place_of
 from convert.files.missing import missing_path_error
+from convert.files.output_place import check_inside
 from convert.files.own_folders import is_own_name
 from convert.files.sniff import plugged_kind, sniff
 from convert.request.destination import format_named, names_format
@@ -161,7 +162,7 @@ def _check_places(tasks: list[Task], output: Path | Url) -> None:
         raise UsageError(what + one, hint=hint)
     _check_apart(tasks)
     if not isinstance(output, Url):
-        _check_inside(output, tasks)
+        check_inside(output, (task.output.parent for task in tasks if isinstance(task.output, Path)))
 
 
 def _check_apart(tasks: list[Task]) -> None:
@@ -182,17 +183,6 @@ def _check_apart(tasks: list[Task]) -> None:
 def _place(path: Path | Url) -> str:
     """Return a key that is equal for all names of one place, also on case-insensitive file systems."""
     return place_of(path) if isinstance(path, Path) else str(path)
-
-
-def _check_inside(output: Path, tasks: list[Task]) -> None:
-    """Raise `UsageError` if a link leads from the output folder to a place outside, where a task would write."""
-    root = real_path(output)
-    for folder in dict.fromkeys(task.output.parent for task in tasks if isinstance(task.output, Path)):
-        if not real_path(folder).is_relative_to(root):
-            raise UsageError(
-                f"{folder} leads to {real_path(folder)}, out of the output folder {output}",
-                hint="replace the link by a folder, or name that place with -o",
-            )
 
 
 def _named_models(item: str, path: Path, output: Path | Url, passed: SkippedPaths) -> list[tuple[str, Path]]:

@@ -1,4 +1,4 @@
-"""Checks where an output may be written: not over, in or around inputs, and only over models."""
+"""Checks where an output may be written: inside its folder, not over, in or around inputs, and only over models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from convert import plugin
 from convert.errors import ConvertError, UsageError
-from convert.files.folders import paths_in
+from convert.files.folders import paths_in, real_path
 from convert.files.protobuf_wire import message_in
 from convert.files.sniff import KINDS, sniff
 from convert.plugin import Format
@@ -37,6 +37,17 @@ def check_apart(destination: Path, read: Iterable[Path], hint: str = _ELSEWHERE)
             raise UsageError(f"{destination} lies inside of the source {path}", hint=hint)
         if any(_is_same(ours, around) for around in theirs.parents):
             raise UsageError(f"{destination} holds the source {path}, which would be replaced with it", hint=hint)
+
+
+def check_inside(output: Path, folders: Iterable[Path]) -> None:
+    """Raise `UsageError` if a link leads one of some folders below the output folder to a place outside of it."""
+    root = real_path(output)
+    for folder in dict.fromkeys(folders):
+        if not real_path(folder).is_relative_to(root):
+            raise UsageError(
+                f"{folder} leads to {real_path(folder)}, out of the output folder {output}",
+                hint="replace the link by a folder, or name that place with -o",
+            )
 
 
 def _is_same(one: Path, other: Path) -> bool:

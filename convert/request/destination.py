@@ -9,6 +9,7 @@ from pathlib import Path
 from convert import plugin
 from convert.errors import UsageError
 from convert.files.companions import dtype_suffix
+from convert.files.output_place import check_inside
 from convert.files.part_names import PARTS
 from convert.request.elsewhere import ROUTES, route_by_name, route_by_suffix
 from convert.request.nearest import did_you_mean
@@ -91,7 +92,9 @@ def destination(
     place = Path(output if output is not None else stem_of(source) + form.suffix)
     inside = plugin.folder_of_runtime(form, options)
     if inside is not None and (output is None or not _ends_in(output, form.suffix)):
-        folder = output_folder(source, form, output) / inside
+        whole = output_folder(source, form, output)
+        folder = whole / inside
+        check_inside(whole, [folder])
         suffix = dtype_suffix(folder, QUANTIZE.of(options) or DTYPE.of(options))
         place = folder / f"{PARTS[0]}{suffix}{form.suffix}"
     check_path_text(form.kind, place)

@@ -9,6 +9,7 @@ import pytest
 from convert.backends.onnx.layouts import LAYOUTS, note_missing_files
 
 from convert import plugin
+from convert.errors import UsageError
 from convert.outcome.report import Report
 from convert.request.destination import destination, output_folder
 from convert.request.options import Options
@@ -41,6 +42,18 @@ def test_the_model_lies_where_its_runtime_looks(runtime: str, options: Options, 
     if runtime and not (output or "").endswith(".onnx"):
         folder = output_folder(SOURCE, form, output) / (plugin.folder_of_runtime(form, options) or "")
         assert found.parent == folder
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    """From one place to the folder of a runtime in it; a link that is named itself is followed."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/onnx").symlink_to(tmp_path / "mine")
+    options = Options(extra={"runtime": "transformers.js"})
+    with pytest.raises(UsageError, match=r"out/onnx leads to .*mine, out of the output folder"):
+        destination(SOURCE, "onnx", str(tmp_path / "out"), options)
+    place, _ = destination(SOURCE, "onnx", str(tmp_path / "out/onnx/model.onnx"), options)
+    assert place == tmp_path / "out/onnx/model.onnx"
 
 
 TEXT, PICTURE, SPEECH = ("input_ids", "attention_mask"), ("pixel_values",), ("input_features",)

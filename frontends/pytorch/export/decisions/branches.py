@@ -72,14 +72,14 @@ class Decided:
     - guarded_at: the lines of that code at which PyTorch made guards, by guard
     - settled: the lines that asked what PyTorch decides for all lengths of 2 and more, such as whether a transposed
       tensor is contiguous
-    - told: those of them at which forward got the answer itself. Operators that return tensors ask for the layout of
-      memory too, which only matters if forward writes to what may be a view.
+    - answered: those of them at which forward got the answer itself. Operators that return tensors ask for the layout
+      of memory too, which only matters if forward writes to what may be a view.
     """
 
     branches: list[Branch] = field(default_factory=list)
     guarded_at: dict[sympy.Basic, str] = field(default_factory=dict)
     settled: dict[str, None] = field(default_factory=dict)
-    told: dict[str, None] = field(default_factory=dict)
+    answered: dict[str, None] = field(default_factory=dict)
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def record_branches() -> Iterator[Decided]:
         if is_settled and (line := asking_line((*_BETWEEN, *_CALLING))):
             made.settled[line] = None
             if getattr(asked, "free_symbols", ()) and not asking_line() and not _asks_for_tensors():
-                made.told[line] = None
+                made.answered[line] = None
         if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_number", False):
             asked = sympy.Eq(asked, result)  # Python needed the number itself, such as for range()
         is_number = asked is not condition

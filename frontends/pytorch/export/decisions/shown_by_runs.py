@@ -271,7 +271,7 @@ class _Trial:
     @property
     def decides(self) -> bool:
         """Return whether forward decides on sizes in Python, or writes to what may be a view or a copy."""
-        return bool(self.branches or self.done.decided.told) or self.writes
+        return bool(self.branches or self.done.decided.answered) or self.writes
 
     def _agree(self, sizes: Sizes) -> bool | None:
         """Return whether module and capture agree at these sizes; None if forward does not run."""

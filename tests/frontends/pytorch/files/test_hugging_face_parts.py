@@ -199,6 +199,15 @@ def write_parts(fails_at: int = 0) -> Any:
     return write
 
 
+def test_a_link_out_of_the_folder_is_refused(t5: Any, tmp_path: Path) -> None:
+    for name in ("mine", "out"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "out/onnx").symlink_to(tmp_path / "mine")
+    with pytest.raises(UsageError, match=r"out/onnx leads to .*mine, out of the output folder"):
+        convert.convert(t5[1], "onnx", tmp_path / "out", runtime="transformers.js", verify=False)
+    assert not list((tmp_path / "mine").iterdir())
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("captured_once")
 def test_decoders_that_cannot_be_one_file_are_written_apart(t5: Any, tmp_path: Path, monkeypatch: Any) -> None:

@@ -344,7 +344,7 @@ def test_forward_is_told_the_layout_by_what_returns_no_tensor(name: str) -> None
     function, told = LAYOUTS[name]
     dims = {0: DynamicDim("rows", asked=True), 1: DynamicDim("columns", asked=True)}
     decided = capture_sizes(Called(function), {"x": Example(torch.randn(3, 5), dims)}, Report("capture")).decided
-    assert [line in decided.told for line in decided.settled] == told
+    assert [line in decided.answered for line in decided.settled] == told
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
