@@ -52,17 +52,27 @@ def widen_halves(model: ir.Model) -> list[str]:
 def narrow_doubles(model: ir.Model) -> bool:
     """Make a model compute in float32 what lies between casts to and from float64, in place; return whether it did.
 
-    PyTorch's quantized layers choose their scales so. A model with inputs, outputs or weights of float64 stays.
+    PyTorch's quantized layers choose their scales so. A model with inputs, outputs or weights of float64 stays, and one
+    with float64 made of integers, such as sizes and places, which may need all their bits.
     """
     graphs = list(model.graphs())
     ends = [v for graph in graphs for v in (*graph.inputs, *graph.outputs)]
     constants = [(v, v.const_value) for graph in graphs for v in graph.initializers.values()]
     ends += [v for v, content in constants if content is None or content.size != 1]
-    inner = [v for node in nodes_of(model.graph) for v in node.outputs]
+    nodes = list(nodes_of(model.graph))
+    inner = [v for node in nodes for v in node.outputs]
+    ends += [v for v in inner if v.dtype == ir.DataType.DOUBLE and _is_of_integers(v)]
     if any(v.dtype == ir.DataType.DOUBLE for v in ends) or all(v.dtype != ir.DataType.DOUBLE for v in inner):
         return False
     widen_graphs(graphs, {ir.DataType.DOUBLE: ir.DataType.FLOAT})
     return True
+
+
+def _is_of_integers(value: ir.Value) -> bool:
+    """Return whether a value is cast from integers."""
+    node = value.producer()
+    source = None if node is None or node.op_type not in ("Cast", "CastLike") else node.inputs[0]
+    return source is not None and source.dtype is not None and source.dtype.is_integer()
 
 
 def narrow_io(model: ir.Model, names: list[str]) -> bool:
