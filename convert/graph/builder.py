@@ -239,6 +239,16 @@ class Graph:
         """Share `names`, the names in use in the model that this graph's nodes will be moved to."""
         self._root._names = self._names = names
 
+    def discard(self) -> None:
+        """Detach the nodes of a graph that stays apart, so that values of other graphs do not count them as users.
+
+        A value with a user outside of its graph counts as captured by a subgraph: the layout pass keeps it in two
+        layouts, with a transpose between them.
+        """
+        for node in self.graph.all_nodes():
+            for place in range(len(node.inputs)):
+                node.replace_input_with(place, None)
+
     def model(self, producer: str = "convert") -> ir.Model:
         """Return the finished model. Do not use the builder afterwards."""
         return ir.Model(self.graph, ir_version=10, producer_name=producer, functions=list(self._functions.values()))

@@ -29,6 +29,7 @@ class Replacement:
         g.location = at
         results = lower(g)
         if results is None:
+            g.discard()
             return None
         own = {id(v) for n in g.graph for v in n.outputs}
         return g, [r if r is None or id(r) in own else g.Identity(r) for r in results]
