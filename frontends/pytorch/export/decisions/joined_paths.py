@@ -95,7 +95,7 @@ def join_paths(
     same: the `equal_values`. deciding: nodes that stay before the If. metadata: that of the If. Raises `Unsupported` if
     an output has another dtype or rank on the other path.
     """
-    _join_facts(same)
+    join_facts(same)
     _rename_dims(model, other, same)
     own_outputs, theirs = list(model.graph.outputs), [same.get(v, v) for v in other.graph.outputs]
     differs = [i for i, (a, b) in enumerate(zip(own_outputs, theirs, strict=True)) if a is not b]
@@ -137,7 +137,7 @@ def _dims_of_both(first: Sequence[Dim], second: Sequence[Dim]) -> list[Dim]:
     return [x if x == y else None for x, y in zip(first, second, strict=True)]
 
 
-def _join_facts(same: Mapping[ir.Value, ir.Value]) -> None:
+def join_facts(same: Mapping[ir.Value, ir.Value]) -> None:
     """Keep of each value's shape only the facts that both captures agree on, because each capture describes its own
     path.
 

@@ -34,7 +34,7 @@ from ..capture.export_module import capture_sizes
 from ..capture.guards import Place
 from ..lowering.program import lower
 from .branches import ties_inputs
-from .joined_paths import MAX_PATHS, equal_values, io_types_of, join_equal_nodes, join_paths, joined
+from .joined_paths import MAX_PATHS, equal_values, io_types_of, join_equal_nodes, join_facts, join_paths, joined
 from .size_conditions import (
     SIZES,
     SizePath,
@@ -251,6 +251,7 @@ class _SizeWays:
         same = equal_values(model, other.model)
         ends = zip(model.graph.outputs, other.model.graph.outputs, strict=True)
         if all(same.get(theirs) is own for own, theirs in ends):
+            join_facts(same)
             return
         g = Graph(opset=model.opset_imports[""])
         g.reserve(names_in_use(model))
