@@ -32,7 +32,7 @@ def choose_ranges(file: LiteFile, samples: Samples, method: str, floats: Collect
     """
     graph, chosen = file.model.subgraphs[0], parse_method(method)
     computed = {int(t) for operator in graph.operators for t in operator.outputs} | set(map(int, graph.inputs))
-    ranged = [number for number in sorted(computed) if _has_range(graph.tensors[number])]
+    ranged = [number for number in sorted(computed) if has_range(graph.tensors[number])]
     found = {number: Histogram(*ends) for number, ends in _ends(file, samples, ranged).items()}
     if not chosen.is_plain:
         for number, array in _values(file, samples, list(found)):
@@ -111,7 +111,7 @@ def separate_joined(file: LiteFile) -> None:
         )
         written = []
         for operator in graph.operators:
-            if file.name(operator) == "CONCATENATION" and _has_range(graph.tensors[int(operator.outputs[0])]):
+            if file.name(operator) == "CONCATENATION" and has_range(graph.tensors[int(operator.outputs[0])]):
                 parts = [int(t) for t in operator.inputs]
                 for place, part in enumerate(parts):
                     if _is_narrow_part(graph, part, operator) and _is_used_elsewhere(file, part, makers, uses):
@@ -124,7 +124,7 @@ def separate_joined(file: LiteFile) -> None:
 
 def _is_narrow_part(graph: Any, part: int, joined: Any) -> bool:
     tensors = [graph.tensors[part], graph.tensors[int(joined.outputs[0])]]
-    if not all(map(_has_range, tensors)):
+    if not all(map(has_range, tensors)):
         return False
     own, whole = (max(t.quantization.max[0], 0) - min(t.quantization.min[0], 0) for t in tensors)
     return bool(own * _UNLIKE < whole)
@@ -156,7 +156,8 @@ def with_own_steps(file: LiteFile, subgraph: int, tensor: int) -> Any:
     return operator
 
 
-def _has_range(tensor: Any) -> bool:
+def has_range(tensor: Any) -> bool:
+    """Return whether a tensor is float32 and has a calibrated range."""
     steps = tensor.quantization
     ranged = steps is not None and steps.min is not None and len(steps.min) == 1
     return bool(ranged and tensor.type == schema.TensorType.FLOAT32)

@@ -89,8 +89,9 @@ def _with_detections(data: bytes, folder: Path, options: dict[str, Any]) -> byte
 
 
 def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -> bytes:
-    """Return a calibrated model quantized to int8, with ranges of our own (`job["method"]`), and with the operators in
-    floats that have to be (`job["keep"]`), or that are faster so (`job["choose"]`). Their names go to `floats.json`.
+    """Return a calibrated model quantized to int8, or with activations in int16, with ranges of our own
+    (`job["method"]`), and with the operators in floats that have to be (`job["keep"]`), or, in int8, that are faster so
+    (`job["choose"]`). The names of the latter go to `floats.json`.
     """
     from tensorflow.lite.python.convert import mlir_quantize
 
@@ -98,9 +99,13 @@ def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -
     from .file_objects import LiteFile
     from .float_choice import CHOSEN, choose_floats
     from .float_parts import keep_in_floats, operators_of, without_copies
+    from .wide_activations import quantize_wide
 
     file = LiteFile(calibrated)
     floats = operators_of(file, job["keep"])
+    if job["quantize"] == WIDE_ACTIVATIONS:
+        choose_ranges(file, partial(_samples, folder, job["samples"]), job["method"], floats[0])
+        return quantize_wide(file, floats)
     if job["choose"]:
         chosen = choose_floats(file, floats[0])
         names = [file.name(file.model.subgraphs[0].operators[number]) for number in sorted(chosen - floats[0])]
@@ -149,8 +154,6 @@ def _converter(folder: Path, job: dict[str, Any]) -> Any:
             return self._convert_from_saved_model(definition)
 
         def _quantize(self, *arguments: Any) -> bytes:
-            if job["quantize"] == WIDE_ACTIVATIONS:  # quantized by other code, which takes no ranges
-                return bytes(super()._quantize(*arguments))
             self._experimental_calibrate_only = True
             return _quantized_in_ranges(super()._quantize(*arguments), folder, job)
 

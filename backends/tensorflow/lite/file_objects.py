@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -92,6 +93,13 @@ class LiteFile:
         tensor.type, tensor.name, tensor.buffer = schema.TensorType.FLOAT32, name.encode(), 0
         return self._add(subgraph, tensor)
 
+    def add_copy(self, subgraph: int, constant: int) -> int:
+        """Add a copy of a constant that shares no memory with it, and return it."""
+        tensor = copy(self.model.subgraphs[subgraph].tensors[constant])
+        self.model.buffers.append(copy(self.model.buffers[tensor.buffer]))
+        tensor.buffer = len(self.model.buffers) - 1
+        return self._add(subgraph, tensor)
+
     def _add(self, subgraph: int, tensor: Any) -> int:
         tensors = self.model.subgraphs[subgraph].tensors
         tensors.append(tensor)
@@ -124,6 +132,15 @@ class LiteFile:
         code = self.model.operatorCodes[operator.opcodeIndex]
         if code.version < version:
             operator.opcodeIndex = self._code(max(code.builtinCode, code.deprecatedBuiltinCode), version)
+
+    def code(self, operator: Any) -> tuple[int, int]:
+        """Return the number of the built-in operator, and its version."""
+        code = self.model.operatorCodes[operator.opcodeIndex]
+        return max(code.builtinCode, code.deprecatedBuiltinCode), code.version
+
+    def set_code(self, operator: Any, code: tuple[int, int]) -> None:
+        """Make another built-in operator of an operator: its number, and its version."""
+        operator.opcodeIndex = self._code(*code)
 
     def _code(self, builtin: int, version: int) -> int:
         for place, code in enumerate(self.model.operatorCodes):

@@ -281,8 +281,8 @@ def _kept_names(model: ir.Model, options: Options) -> list[str]:
     """Return the scopes of the nodes that should stay in floats. Raises `UsageError` as `kept_in_floats` does."""
     if KEEP_FLOAT.of(options) and options.quantize == "int16x8":
         raise UsageError("--keep-float is for 8 bits", hint="leave it out, or quantize to int8")
-    eight = bool(options.calibrate) and options.quantize == "int8"
-    return kept_in_floats(model, KEEP_FLOAT.of(options), calibrated=eight)
+    integers = bool(options.calibrate) and options.quantize in ("int8", "int16x8")
+    return kept_in_floats(model, KEEP_FLOAT.of(options), calibrated=integers)
 
 
 def _calibration_method(options: Options) -> str:

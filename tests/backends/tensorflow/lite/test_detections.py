@@ -260,14 +260,17 @@ def test_a_wrong_threshold_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("io_dtype", ["float32", "uint8"])
-def test_boxes_are_computed_in_floats_in_8_bits(tmp_path: Path, io_dtype: str) -> None:
-    """Boxes move by less than a step of their arithmetic would, although the backbone is in 8 bits."""
+@pytest.mark.parametrize(
+    ("quantize", "io_dtype", "softmax"),
+    [("int8", "float32", "float32"), ("int8", "uint8", "int8"), ("int16x8", "float32", "int16")],
+)
+def test_boxes_are_computed_in_floats(tmp_path: Path, quantize: str, io_dtype: str, softmax: str) -> None:
+    """Boxes move by less than a step of their arithmetic would, although the backbone is in integers."""
     torch = pytest.importorskip("torch")
     net, path = ssd(torch), tmp_path / "ssd.tflite"
     samples = np.random.default_rng(0).standard_normal((20, 3, 32, 32)).astype(np.float32)
     report = convert.convert(
-        net, "tflite", path, inputs="x:float32[1,3,32,32]", postprocess=OPTION, quantize="int8",
+        net, "tflite", path, inputs="x:float32[1,3,32,32]", postprocess=OPTION, quantize=quantize,
         calibrate={"x": samples}, io_dtype=io_dtype,
     )  # fmt: skip
     assert report.verdict is not None
@@ -277,8 +280,8 @@ def test_boxes_are_computed_in_floats_in_8_bits(tmp_path: Path, io_dtype: str) -
     rows = operators_of(path)
     dtypes = {name: {dtype for other, _, made in rows for dtype in made if other == name} for name, _, _ in rows}
     assert dtypes["EXP"] == dtypes["LOG"] == {"float32"}
-    assert dtypes["CONV_2D"] == {"int8"}
-    assert dtypes["SOFTMAX"] == {"float32" if io_dtype == "float32" else "int8"}
+    assert dtypes["CONV_2D"] == {quantize.removesuffix("x8")}
+    assert dtypes["SOFTMAX"] == {softmax}
 
 
 @pytest.mark.slow
