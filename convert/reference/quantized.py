@@ -40,18 +40,21 @@ from convert.request.stored import (
     WEIGHT_STEPS,
     WEIGHTS,
     WHOLE_TENSORS,
+    WIDE,
 )
 
 # Operators whose weights are rounded per output channel; the axis depends on their attributes.
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 # If activations are not in 8 bits, TensorFlow Lite keeps weights with fewer elements unchanged.
 _LEAST = 1024
-_WITH_RANGES = (FULL, STEPS)
+_OF_LITE = (FULL, WIDE)
+_WITH_RANGES = (*_OF_LITE, STEPS)
 _PLAIN = RangeMethod()
 # Ranges that TensorFlow Lite's 8-bit kernels and onnxruntime's tools prescribe.
 _RANGES = {
     FULL: {"Softmax": (0.0, 255 / 256), "Sigmoid": (0.0, 255 / 256), "Tanh": (-1.0, 127 / 128),
            "LogSoftmax": (-255 / 16, 0.0)},
+    WIDE: {},
     STEPS: {"Softmax": (0.0, 1.0)},
 }  # fmt: skip
 
@@ -97,8 +100,8 @@ def simulate(
     `stored` is one of `convert.request.stored.STORED`.
 
     `placed` is the result of `as_stored` with the weights of an artefact in place; without it, the weights are rounded
-    here. The models are not modified. For `FULL`, `method` makes the range of a value from its numbers on these feeds;
-    the range contains 0. Raises `Unsupported` as the reference executor does.
+    here. The models are not modified. For `FULL` and `WIDE`, `method` makes the range of a value from its numbers on
+    these feeds; the range contains 0. Raises `Unsupported` as the reference executor does.
     """
     ranges: dict[str, Range] = {}
 
@@ -133,7 +136,7 @@ class _Rounding(Executor):
         return {str(v.name): x for v, x in zip(wide.graph.outputs, results, strict=True)}
 
     def _store(self, value: ir.Value, array: Any) -> None:
-        stepped = self.stored == FULL or (self.stored == STEPS and holds_floats(array) and not is_unbounded(array))
+        stepped = self.stored in _OF_LITE or (self.stored == STEPS and holds_floats(array) and not is_unbounded(array))
         if stepped and self.depth == 1 and holds_floats(array) and not is_fused(value, self.stored):
             producer = value.producer()
             fixed = _RANGES[self.stored].get(producer.op_type) if producer is not None else None
@@ -173,7 +176,7 @@ class _Rounding(Executor):
 
     def _cell(self, node: ir.Node, w: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the weights of a recurrent layer as arrays that round the results of operations with them."""
-        if self.stored == FULL and self.depth == 1:
+        if self.stored in _OF_LITE and self.depth == 1:
             name = f"{node.op_type} of {node.outputs[0].name}"
             return cell_weights(w, r, lambda at, array, fixed: self._round_value(f"{name}, {at}", array, fixed))
         if self.stored == WEIGHTS and self.rounding:
@@ -254,7 +257,7 @@ def _round_weights(graph: ir.Graph, stored: str) -> None:
             if axis is not None:
                 value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
         elif _is_cell_weight(value):
-            if stored == FULL or (stored != STEPS and _is_large_weight(value)):
+            if stored in _OF_LITE or (stored != STEPS and _is_large_weight(value)):
                 value.const_value = _map_content(tensor, _round_by_gate)
         elif axis is not None and (stored in _WITH_RANGES or _is_large_weight(value)):
             value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))

@@ -14,6 +14,10 @@ WEIGHTS = "int8 weights"
 """Weights in 8 bits, and the activations that meet them rounded as they come, with a range for each example."""
 FULL = "int8"
 """Weights and activations in 8 bits, with ranges from calibration data and those that TensorFlow Lite prescribes."""
+WIDE = "int8 weights and int16 activations"
+"""Weights in 8 bits, activations in 16, with ranges from calibration data (TensorFlow Lite). They are judged as if the
+activations had 8 bits too, but without prescribed ranges.
+"""
 HALF_VALUES, BRAIN_VALUES = "float16 values", "bfloat16 values"
 """Every number in this dtype, where its size allows that (ONNX)."""
 BRAIN = "bfloat16"
@@ -33,10 +37,10 @@ UNROUNDED = "unrounded"
 
 Runtimes may round them, and need not, so a source is compared without it. The default is to run a file as deployed.
 """
-STORED = (HALF, WEIGHTS, FULL, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
+STORED = (HALF, WEIGHTS, FULL, WIDE, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
           BLOCK_STEPS)  # fmt: skip
 """The storage formats: ways in which an artefact stores numbers with less precision on purpose."""
-CALIBRATED = (FULL, STEPS)
+CALIBRATED = (FULL, WIDE, STEPS)
 """Storage formats that are only correct within the ranges of their calibration data."""
 STEPS_AT_RUN_TIME = (WEIGHTS, WHOLE_TENSORS)
 """Storage formats whose runtime quantizes the activations before a product with weights, with one range for many

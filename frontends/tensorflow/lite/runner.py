@@ -19,7 +19,7 @@ from convert.request.detections import BESIDE, CANDIDATE_NAMES, CANDIDATES
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import REAL_IO, THREADS
-from convert.request.stored import FULL, HALF, WEIGHT_STEPS, WEIGHTS, StoredWeight
+from convert.request.stored import FULL, HALF, WEIGHT_STEPS, WEIGHTS, WIDE, StoredWeight
 
 from ..graph.allowed import operator_problem, refuse_listed
 from ..graph.protos import open_buffer
@@ -269,7 +269,7 @@ def _number_storage(schema: Any, model: Any) -> str:
     kinds = schema.TensorType
     sizes = {kinds.FLOAT32: 4, kinds.FLOAT16: 2, kinds.INT8: 1}
     numbers = dict.fromkeys(sizes, 0)
-    steps, large, met, seen = False, False, False, set()
+    steps, large, met, seen = set[int](), False, False, set()
     for subgraph in map(model.Subgraphs, range(model.SubgraphsLength())):
         dequantized = _dequantized(schema, model, subgraph)
         for number, tensor in enumerate(map(subgraph.Tensors, range(subgraph.TensorsLength()))):
@@ -279,7 +279,7 @@ def _number_storage(schema: Any, model: Any) -> str:
             if kind in (kinds.INT8, kinds.INT16) and (scales is None or not scales.ScaleLength()):
                 continue
             if not length:
-                steps |= kind in (kinds.INT8, kinds.INT16)
+                steps |= {kind} & {kinds.INT8, kinds.INT16}
             elif kind in sizes and place not in seen:
                 seen.add(place)
                 numbers[kind] += length
@@ -287,7 +287,7 @@ def _number_storage(schema: Any, model: Any) -> str:
                 met |= kind == kinds.INT8 and number not in dequantized
     wide, half, narrow = numbers.values()
     if steps:
-        return FULL
+        return FULL if kinds.INT8 in steps else WIDE
     if large or (narrow and _SHARE * narrow >= narrow + wide):
         return WEIGHTS if met else WEIGHT_STEPS
     return HALF if half and _SHARE * half >= half + wide else ""
