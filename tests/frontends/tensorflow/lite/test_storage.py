@@ -11,7 +11,7 @@ from ai_edge_litert import schema_py_generated as schema
 from convert.frontends.tensorflow.lite import runner
 
 from convert.request.source import Source
-from convert.request.stored import FULL, HALF, WEIGHTS
+from convert.request.stored import FULL, HALF, WEIGHTS, WIDE
 from tests.frontends.tensorflow.lite.ops.lite_files import packed
 
 F32, F16, INT8, INT16 = np.float32, np.float16, np.int8, np.int16
@@ -59,4 +59,4 @@ def file(path: Path, constants: list[tuple[type, int]], activations: type | None
 def test_a_few_narrow_constants_are_no_format(constants: list[tuple[type, int]], stored: str, tmp_path: Path) -> None:
     assert runner.stored(file(tmp_path / "m.tflite", constants)) == stored
     assert runner.stored(file(tmp_path / "m.tflite", constants, INT8)) == FULL
-    assert runner.stored(file(tmp_path / "m.tflite", constants, INT16)) == FULL
+    assert runner.stored(file(tmp_path / "m.tflite", constants, INT16)) == WIDE
