@@ -53,8 +53,7 @@ def convert_parts(
     options = {stem: {**given, **chosen, **_dump_of(stem, given)} for stem, chosen in parts.items()}
     joined = plugin.joined_parts(form, parts)
     nested = has_folders(parts)
-    dtype = "" if nested else dtype_suffix(folder, QUANTIZE.of(chosen) or DTYPE.of(chosen))
-    ending = f"{dtype}{form.suffix}"
+    ending = form.suffix if nested else _ending(folder, form, chosen)
     names = {stem: f"{stem}{ending}" for stem in (*parts, *joined)}
     check_inside(whole, ((folder / name).parent for name in names.values()))
     if given["dry_run"]:
@@ -85,6 +84,11 @@ def convert_parts(
     if report.verdict is not None:
         report.verdict = replace(report.verdict, generation=generation)
     return report
+
+
+def _ending(folder: Path, form: Format, chosen: Options) -> str:
+    """Return the end of the files' names: the suffix, behind the dtype where runtimes look for that."""
+    return dtype_suffix(folder, QUANTIZE.of(chosen) or DTYPE.of(chosen)) + form.suffix
 
 
 def _companions(found: Mapping[str, Report], names: Mapping[str, str], source: Source) -> dict[str, Path | bytes]:

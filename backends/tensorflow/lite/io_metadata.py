@@ -41,7 +41,7 @@ _HINT = "a text file with a label in each line"
 
 def _read_labels(path: Path) -> list[str]:
     if path.exists() and not path.is_file():  # a pipe or a device may never end
-        raise UsageError(f"--labels {path} is not a file", hint="a text file with a label in each line")
+        raise UsageError(f"--labels {path} is not a file", hint=_HINT)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
