@@ -101,8 +101,10 @@ def _conversions(file: LiteFile, numbers: list[int]) -> list[Term]:
 
 
 def _roundings(file: LiteFile, numbers: list[int]) -> list[Term]:
-    """Return a term for each value that an operator computes: it is rounded once if this operator or one that reads it,
-    across those that only move numbers, computes in 8 bits.
+    """Return a term for each value that an operator computes, which is rounded once at most.
+
+    It is rounded if this operator computes in 8 bits, or one that reads it. Operators that only move numbers in between
+    do not matter.
     """
     graph = file.model.subgraphs[0]
     users: dict[int, set[int]] = {}

@@ -1,5 +1,6 @@
-"""Other floating-point dtypes for TensorFlow Lite, whose kernels compute in float32: half precision is widened, with
-weights that stay in half precision, and float64 inside of a model is narrowed.
+"""Other floating-point dtypes for TensorFlow Lite, whose kernels compute in float32.
+
+Half precision is widened, with weights that stay in half precision. float64 inside of a model is narrowed.
 """
 
 from __future__ import annotations

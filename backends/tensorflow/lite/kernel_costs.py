@@ -1,4 +1,4 @@
-"""What TensorFlow Lite's CPU kernels cost, in floats and in 8 bits.
+"""Costs of TensorFlow Lite's CPU kernels, in floats and in 8 bits.
 
 Measured alone on one thread of an AMD EPYC (AVX-512, VNNI) with LiteRT 2.3, as the shortest of many runs. XNNPACK has
 the kernels in floats and most of those in 8 bits. The others are loops without vectors, tens of times slower.

@@ -95,9 +95,10 @@ def _separate_constants(file: LiteFile) -> None:
 
 
 def _in_floats(file: LiteFile, number: int, chosen: Collection[int]) -> list[int]:
-    """Return the operators of a subgraph, by number, that stay in floats: those that are chosen, those without a
-    kernel or a calibrated range, and those without weights that read results of such operators alone, such as the sum
-    in log(1 + exp(x)).
+    """Return the operators of a subgraph, by number, that stay in floats.
+
+    They are those that are chosen, and those without a kernel or a calibrated range. An operator without weights also
+    stays if it reads the results of such operators alone, such as the sum in log(1 + exp(x)).
     """
     graph = file.model.subgraphs[number]
     floats, found = set[int](), []

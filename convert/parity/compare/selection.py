@@ -1,8 +1,11 @@
 """Judge which boxes a target has selected from its own boxes and scores.
 
 Equal scores are common in 8 bits, and runtimes order them in their own ways. So this does not suppress boxes again, but
-checks what holds for every order: each detection is a candidate, no two of a class overlap by more than allowed, and a
-candidate that is missing overlaps with a detection that is at least as good, or comes behind a limit.
+checks what holds for every order:
+
+- each detection is a candidate
+- no two of a class overlap by more than allowed
+- a missing candidate overlaps with a detection that is at least as good, or comes behind a limit
 """
 
 from __future__ import annotations
