@@ -54,11 +54,10 @@ def dtype_name(dtype: ir.DataType | None) -> str:
 _EXACT_SIZE = 64
 _PART = 1 << 24
 """Bytes of a transposed matrix that are written at a time."""
-_SMALL, _BLOCK, _COLUMNS = 1 << 17, 1 << 20, 64
-"""`_SMALL`: below this many bytes numpy copies as fast.
-
-`_BLOCK`: bytes of one block of the result. `_COLUMNS`: columns of the source that are copied together.
-"""
+_SMALL = 1 << 17
+"""Below this many bytes numpy copies a transposed matrix as fast."""
+_ROWS, _LINE = 1024, 64
+"""Rows, and bytes of a row, of the blocks in which a matrix is transposed."""
 
 
 def plain_array(array: np.ndarray) -> np.ndarray:
@@ -180,14 +179,14 @@ def contiguous_array(array: np.ndarray) -> np.ndarray:
 def _transposed_matrix(array: np.ndarray) -> np.ndarray:
     """Return a matrix in C order, copied block by block.
 
-    numpy copies along rows of the result, and so touches another cache line for each number, which takes at least four
-    times as long.
+    numpy copies along rows of the result, and so touches another cache line of the source for each number. A block is
+    one cache line wide: its lines are read whole, and the part of the source that they cover stays in the cache.
     """
     found = np.empty(array.shape, array.dtype)
-    rows = max(_BLOCK // max(array.shape[1] * array.itemsize, 1), _COLUMNS)
-    for start in range(0, array.shape[0], rows):
-        for column in range(0, array.shape[1], _COLUMNS):
-            place = slice(start, start + rows), slice(column, column + _COLUMNS)
+    columns = max(_LINE // array.itemsize, 1)
+    for start in range(0, array.shape[0], _ROWS):
+        for column in range(0, array.shape[1], columns):
+            place = slice(start, start + _ROWS), slice(column, column + columns)
             found[place] = array[place]
     return found
 

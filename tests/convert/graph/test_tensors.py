@@ -30,7 +30,7 @@ def test_an_array_of_permuted_axes_is_copied_in_order(
     perm: tuple[int, ...], sizes: tuple[int, ...], dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tensors, "_SMALL", 0)
-    monkeypatch.setattr(tensors, "_BLOCK", 9000)
+    monkeypatch.setattr(tensors, "_ROWS", 50)
     array = np.random.default_rng(0).integers(0, 999, sizes[: len(perm)]).astype(dtype)
     for view in (array.transpose(perm), array.transpose(perm)[::-1], array[:, ::2].transpose(perm)):
         found = tensors.contiguous_array(view)
