@@ -38,6 +38,7 @@ from .patches.pytorch.size_keys import keys_reported
 from .patches.pytorch.size_texts import formatted_number, operators_of_bool, text_of_number
 from .patches.pytorch.whole_rnn import infer_rnn_shapes
 from .patches.speed import compiled_graphs, fast_shapes, stack_frames
+from .patches.speed.elementwise import infer_elementwise
 from .patches.speed.field_types import types_looked_up_once
 from .patches.speed.no_cache import without_cache
 from .patches.speed.repeats import repeated_blocks
@@ -340,6 +341,13 @@ TABLE = (
         ("torch._subclasses.fake_tensor.FakeTensorMode._cached_dispatch_impl",),
         Wrap(without_cache),
         why="for each new call, an entry is made and checked, which takes as long as the inference",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch._subclasses.fake_tensor.FakeTensorMode._cached_dispatch_impl",),
+        Wrap(infer_elementwise),
+        why="elementwise operators on symbolic sizes are decomposed for a shape that one of their inputs has",
         need=Need.TIME,
     ),
     Patch(

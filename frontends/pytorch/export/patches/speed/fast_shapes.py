@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ....torch_internals import DispatchKey, FakeTensor, is_contiguous_or_false, kernel_caller, proxy_tensor
 from ..kernels import with_kernels
+from .elementwise import row_major
 
 _KEY = DispatchKey.CompositeImplicitAutograd
 
@@ -58,7 +59,7 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     outputs, width = weight.shape
     if not _same_shape((input.shape[-1],), (width,)) or (bias is not None and not _same_shape(bias.shape, (outputs,))):
         return None
-    return input.new_empty((*input.shape[:-1], outputs))
+    return row_major(input, (*input.shape[:-1], outputs))
 
 
 def _layer_norm(
@@ -73,7 +74,7 @@ def _layer_norm(
     if not _is_ordinary(input, weight, bias) or not 0 < count <= input.dim():
         return None
     shapes = [input.shape[-count:], *(p.shape for p in (weight, bias) if p is not None)]
-    return torch.empty_like(input) if all(_same_shape(s, normalized_shape) for s in shapes) else None
+    return row_major(input, input.shape) if all(_same_shape(s, normalized_shape) for s in shapes) else None
 
 
 def _batch_norm(
@@ -93,7 +94,7 @@ def _batch_norm(
     if not _is_ordinary(input, *parameters):
         return None
     return (
-        torch.empty_like(input)
+        row_major(input, input.shape)
         if all(p is None or _same_shape(p.shape, input.shape[1:2]) for p in parameters)
         else None
     )

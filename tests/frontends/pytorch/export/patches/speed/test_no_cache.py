@@ -17,8 +17,10 @@ def results() -> list[Any]:
     """Return the form of several results, some of repeated calls, with a symbolic size and with numbers."""
     dims = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC, DimDynamic.STATIC])
     found: list[Any] = []
-    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
-        x = mode.from_tensor(torch.ones(5, 4), symbolic_context=dims)
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    x = mode.from_tensor(torch.ones(5, 4), symbolic_context=dims)  # within the mode, all sizes would be static
+    assert isinstance(x.shape[0], torch.SymInt)
+    with mode:
         weight = mode.from_tensor(torch.ones(4, 6), static_shapes=True)
         for _ in range(2):
             y = x @ weight
