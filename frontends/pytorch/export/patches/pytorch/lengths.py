@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -99,7 +100,15 @@ def _numbers_added(module: nn.Module, whole: type, floating: type) -> Iterator[b
 
 def _names_types(names: dict[str, Any]) -> bool:
     text = "".join(linecache.getlines(str(names.get("__file__"))))
-    return not text or bool(_TYPES.search(text))
+    return not text or _has_types(text)
+
+
+@lru_cache(1 << 10)
+def _has_types(text: str) -> bool:
+    """Return whether a file's text compares types or uses them as dtypes. The text of transformers is long, and each
+    capture asks.
+    """
+    return bool(_TYPES.search(text))
 
 
 _TYPES = re.compile(r"\bis (not )?(int|float)\b|\.(to|type|astype)\((int|float)\)|dtype ?= ?(int|float)\b")
