@@ -30,10 +30,11 @@ def infer_elementwise(before: Any) -> Any:
     return dispatch
 
 
-def row_major(like: FakeTensor, shape: Sequence[Any], dtype: torch.dtype | None = None) -> FakeTensor:
+def row_major(like: Tensor, shape: Sequence[Any], dtype: torch.dtype | None = None) -> FakeTensor:
     """Return a row-major tensor without content, of the mode, the device and, if `dtype` is None, the dtype of
     `like`.
     """
+    assert isinstance(like, FakeTensor)
     with unset_fake_temporarily():
         content = torch.empty(tuple(shape), dtype=dtype or like.dtype, device="meta")
     return FakeTensor(like.fake_mode, content, like.device)

@@ -33,13 +33,13 @@ INFERRED: dict[str, Callable[[dict[str, Tensor]], Tensor]] = {
     "division of integers": lambda t: torch.div(t["whole"], 2, rounding_mode="floor"),
     "three tensors": lambda t: torch.where(t["x"] > 0, t["x"], t["w"]),
     "a dim of 1": lambda t: t["x"] * t["x"][:, :1].clone(memory_format=torch.contiguous_format),
+    "in place, of which PyTorch infers the result first": lambda t: t["x"].mul_(2),
     "copy": lambda t: t["x"].clone(),
 }
 LEFT = {
     "both broadcast": lambda t: t["x"][:, :1].contiguous() * t["x"][:1].contiguous(),
     "transposed": lambda t: aten.exp(t["x"].transpose(0, 1)),
     "expanded": lambda t: aten.exp(t["w"].expand(3, 4)),
-    "in place": lambda t: t["x"].mul_(2),
     "no elements": lambda t: t["none"] * 2,
     "channels last": lambda t: t["image"].clone(memory_format=torch.channels_last),
 }
