@@ -21,8 +21,8 @@ from ..torch_internals import math_attention
 from .capture.guards import record_size_messages
 from .decisions.branches import record_branches
 from .decisions.on_data import deciding
-from .patches.libraries import detectors, diffusion, state_space
-from .patches.libraries.attention import attention_of_any_length
+from .patches.libraries import detectors, diffusion, experts, state_space
+from .patches.libraries.attention import attention_of_any_length, no_mask_without_padding
 from .patches.libraries.sound_codecs import pads_as_numbers
 from .patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place
 from .patches.pytorch import adaptive, derivatives, matrix_checks
@@ -224,6 +224,33 @@ TABLE = (
         need=Need.MODELS,
         library="transformers",
         releases=_TRANSFORMERS,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("transformers.masking_utils._ignore_bidirectional_mask_sdpa",),
+        Wrap(no_mask_without_padding),
+        why="a capture makes a mask that masks nothing, which Autoformer adds to scores of another shape",
+        need=Need.MODELS,
+        library="transformers",
+        releases=_TRANSFORMERS,
+        where_imported=True,
+    ),
+    *(
+        Patch(
+            stage,
+            (f"transformers.models.jetmoe.modeling_jetmoe.{name}.forward",),
+            Put(function),
+            why="it makes a Python list of how many rows each expert has",
+            need=Need.MODELS,
+            library="transformers",
+            releases=_TRANSFORMERS,
+            where_imported=True,
+        )
+        for stage in (Stage.CAPTURE, Stage.CACHE_SIZES)
+        for name, function in (
+            ("JetMoeTopKGating", experts.sorted_by_expert),
+            ("JetMoeParallelExperts", experts.rows_in_groups),
+        )
     ),
     Patch(
         Stage.CAPTURE,

@@ -1,8 +1,8 @@
-"""Lets the attention of transformers accept any number of queries during capture."""
+"""Lets the attention of transformers accept any number of queries during capture, and no mask where it has none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature
 from typing import Any
@@ -63,3 +63,19 @@ def attention_of_any_length() -> Iterator[None]:
             ALL_ATTENTION_FUNCTIONS[_NAME] = before
         else:
             del ALL_ATTENTION_FUNCTIONS[_NAME]
+
+
+def no_mask_without_padding(ignores: Callable[..., bool]) -> Callable[..., bool]:
+    """Return what decides whether a bidirectional mask is left out: without padding, it is, as outside of a capture.
+
+    A capture makes a mask that masks nothing. Autoformer adds it to scores that have another shape than its own.
+    """
+
+    def ignores_during_capture(
+        padding_mask: torch.Tensor | None, kv_length: int, local_attention_size: int | None = None
+    ) -> bool:
+        if padding_mask is None and local_attention_size is None:
+            return True
+        return ignores(padding_mask, kv_length, local_attention_size)
+
+    return ignores_during_capture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from convert.frontends.pytorch.export.patches.libraries.attention import no_mask_without_padding
 from torch.nn.functional import scaled_dot_product_attention
 
 import convert
@@ -34,3 +35,11 @@ def test_keys_and_values_have_one_length(leading: tuple[str, str], options: dict
     assert keys == values
     assert isinstance(keys, str)
     assert queries != keys
+
+
+def test_a_mask_is_left_out_without_padding() -> None:
+    """transformers decides otherwise only where a text is padded, or attention is local."""
+    ignores = no_mask_without_padding(lambda *_: False)
+    assert ignores(None, 5)
+    assert not ignores(None, 5, 2)
+    assert not ignores(torch.ones(1, 5), 5)
