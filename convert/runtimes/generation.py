@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,8 +18,8 @@ Step = Callable[[dict[str, np.ndarray]], Arrays]
 
 PAST, PRESENT = "past_key_values.", "present."
 """The prefixes of the inputs and outputs of a cache of keys and values."""
-STATES = ("past_conv.", "past_ssm.", "past_recurrent.")
-"""The prefixes of inputs for the states of convolutions and recurrences; outputs have `present` in place of `past`."""
+STATE = re.compile(r"past_(?!key_values\.)\w+\.\d.*")
+"""The names of inputs for other states, such as `past_conv.0`; outputs have `present` in place of `past`."""
 
 
 CACHE_BRANCH = "use_cache_branch"

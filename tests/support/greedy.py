@@ -22,7 +22,12 @@ def greedy(
     shapes = {
         n: [d if isinstance(d, int) else 0 for d in shape[1:]] for n, shape in dims.items() if n.startswith("past")
     }
-    past = {n: np.zeros((len(words), *shape), np.float32) for n, shape in shapes.items()}
+    # Dims without the rows are those of counters, which are integers.
+    counters = {i.name for i in session.get_inputs() if i.type == "tensor(int64)"}
+    past = {
+        n: np.zeros(dims[n], np.int64) if n in counters else np.zeros((len(words), *shape), np.float32)
+        for n, shape in shapes.items()
+    }
     found = new = words
     for _ in range(tokens):
         places = np.maximum(mask.cumsum(1) - 1, 0)[:, -new.shape[1] :]

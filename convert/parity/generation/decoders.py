@@ -21,7 +21,7 @@ from convert.processes.process import execute
 from convert.processes.run_here import GENERATE, GENERATION_KEY
 from convert.request.options import Options
 from convert.request.source import Source
-from convert.runtimes.generation import PAST, PRESENT, STATES, CachePart, EncoderGeneration, Generation
+from convert.runtimes.generation import PAST, PRESENT, STATE, CachePart, EncoderGeneration, Generation
 
 TOKENS = 32
 _ROWS, _LENGTH, _PADDING = 2, 6, 2
@@ -80,14 +80,16 @@ def generation_of(graph: ir.Model) -> Generation | None:
     outputs = {str(v.name) for v in graph.graph.outputs}
     cache = []
     for name, value in inputs.items():
-        if name.startswith((PAST, *STATES)):
+        is_state = STATE.fullmatch(name) is not None
+        if is_state or name.startswith(PAST):
             dims = list(known_dims(value) or ())
             after = PRESENT + name.removeprefix(PAST)
-            if name.startswith(STATES):
+            if is_state:
                 after = f"present{name.removeprefix('past')}"
             elif len(dims) == 4:
                 dims[2] = 0  # no token is in the first cache
-            if after not in outputs or not all(isinstance(dim, int) for dim in dims[1:]):
+            counts = is_state and (value.dtype is None or value.dtype.is_integer())
+            if counts or after not in outputs or not all(isinstance(dim, int) for dim in dims[1:]):
                 return None
             cache.append(CachePart(name, after, tuple(dim for dim in dims[1:] if isinstance(dim, int))))
     rest = inputs.keys() - {part.before for part in cache}

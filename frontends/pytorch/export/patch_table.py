@@ -218,6 +218,16 @@ TABLE = (
     ),
     Patch(
         Stage.CAPTURE,
+        ("transformers.models.minimax.modeling_minimax.MiniMaxLightningAttention.forward",),
+        Wrap(state_space.scan_of_any_length(state_space.lightning_attention, 1, "hidden_states")),
+        why="a Python loop over tokens or over blocks of tokens is written out for one length",
+        need=Need.MODELS,
+        library="transformers",
+        releases=_TRANSFORMERS,
+        where_imported=True,
+    ),
+    Patch(
+        Stage.CAPTURE,
         ("transformers.models.*.create_recurrent_attention_mask",),
         Wrap(state_space.mask_of_any_length),
         why="no token is masked that is alone, which a program of many lengths has to decide by the length",

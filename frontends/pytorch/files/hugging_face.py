@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -38,13 +40,14 @@ from .hugging_face_cache import (
     cache_input_name,
     cache_outputs,
     filled_cache,
-    is_cache,
+    form_of_cache,
     is_cache_parameter,
 )
 from .hugging_face_counts import bounded_by_weights
 from .hugging_face_inputs import (
     attention_of_capture,
     attention_window,
+    cache_of_run,
     embedding_specs,
     requested_specs,
 )
@@ -277,6 +280,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
     names = [str(s.name) for s in specs]
     cached = any(map(is_cache_parameter, names))
     known, cache = inspect.signature(model.forward).parameters, cache_parameter(model)
+    form = form_of_cache(specs, partial(cache_of_run, model))
 
     def plain_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
         values: dict[str, Any] = {**dict(zip(names, tensors, strict=False)), **named}
@@ -286,7 +290,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
             key = next((t for n, t in past.items() if n.endswith("_key")), None)
             if values.get("attention_mask") is not None and new is not None and key is not None:
                 values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], key, new)
-            values[cache] = filled_cache(self, past)
+            values[cache] = filled_cache(form, past)
         if "use_cache" in known:
             values["use_cache"] = cached
         values |= {str(name): value for name, value in options.fixed.items()}
@@ -295,7 +299,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         if (sentence := getattr(self, _SENTENCE, None)) is not None:
             return sentence(found[0], values.get("attention_mask"))
         now = cache_outputs(self, found[cache]) if cached else []
-        others = {name: value for name, value in found.items() if not is_cache(value)} if cached else found
+        others = {name: value for name, value in found.items() if not cached or name != cache}
         return {_output_name(name): value for name, value in _flatten_outputs(others)} | dict(now)
 
     # torch.export and inspect read the names of the inputs from here.
@@ -357,10 +361,16 @@ def note_companions(model: ir.Model, path: Path) -> None:
 
 
 def note_ranges(model: ir.Model) -> None:
-    """Record in the graph the content of transformers' masks: zeros and ones."""
+    """Record in the graph the content of transformers' masks: zeros and ones; and of sizes in patches, which an image
+    of the least number of patches has.
+    """
+    bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
+    patches = math.isqrt((bounds.get("num_patches") or (1, None))[0] or 1)
     for value in model.graph.inputs:
         if str(value.name).endswith("attention_mask") and value.dtype is not None and value.dtype.is_integer():
             value.metadata_props[RANGE_KEY] = "[0, 1]"
+        if value.name == "spatial_shapes":
+            value.metadata_props[RANGE_KEY] = json.dumps([1, patches])
 
 
 def note_first_call(model: ir.Model) -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from convert.request.options import DimSpec, InputSpec, Options
 
 from ..inputs.trial_runs import STEP
 from ..torch_internals import NEEDS_CONTENT, FakeTensorMode
-from .hugging_face_cache import PAST, cache_specs, is_cache_parameter
-from .hugging_face_tasks import TASK, generates_with_cache
+from .hugging_face_cache import PAST, WITHOUT_CACHE, cache_specs, is_cache_parameter
+from .hugging_face_tasks import TASK, cache_parameter, generates_with_cache
 from .hugging_face_timm import timm_image_size
 
 # Dim names as optimum's exporters write them. transformers.js creates an empty cache from them: `batch_size` is the
@@ -70,7 +71,9 @@ def tower_specs(model: Any, names: Sequence[str], options: Options) -> list[Inpu
     tokens = (BATCH, _length_spec(text))
     usual = {n: InputSpec(n, "int64", tokens) for n in names if n != "pixel_values"}
     if "pixel_values" in names:
-        usual["pixel_values"] = _image_spec(getattr(config, "vision_config", config))
+        known = inspect.signature(model.get_image_features).parameters
+        images = _image_specs(getattr(config, "vision_config", config), known)
+        usual |= {str(s.name): s for s in images}
     given = {str(s.name): s for s in options.inputs if s.name}
     usual = _with_users_dims(usual, given)
     others = [s for n, s in given.items() if n not in usual]
@@ -122,7 +125,8 @@ def _default_specs(model: Any) -> list[InputSpec]:
     if main == "input_ids" or describes:
         specs = _text_specs(model)
     elif main == "pixel_values":
-        specs = [_with_open_size(model, _image_spec(config))]
+        images = _image_specs(config, known)
+        specs = images if len(images) > 1 else [_with_open_size(model, *images)]
     elif main in ("input_values", "input_features"):
         specs = _sound_specs(model, main)
     elif main == "past_values":
@@ -158,7 +162,7 @@ def _text_specs(model: Any) -> list[InputSpec]:
     specs += [InputSpec(n, "int64", (BATCH, DimSpec(name="qformer_sequence_length"))) for n in query if n in known]
     pictures = next((getattr(config, n) for n in ("vision_config", "image_config") if hasattr(config, n)), config)
     if "pixel_values" in known and (pictures is not config or hasattr(config, "image_size")):
-        return _of_two_towers(model, [*specs, _image_spec(pictures)])
+        return _of_two_towers(model, [*specs, *_image_specs(pictures, known)])
     if "input_features" in known and hasattr(config, "audio_config"):
         return _of_two_towers(model, [*specs, *_sound_specs(model, "input_features", specs)])
     return specs
@@ -250,6 +254,7 @@ def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
     CLIP compares every text with every image; CLIPSeg needs one image per text. A call on fake tensors shows which.
     """
     batches = {"pixel_values": IMAGE_BATCH, "input_features": SOUND_BATCH}
+    batches |= dict.fromkeys(("pixel_attention_mask", "spatial_shapes"), IMAGE_BATCH)
     apart = [InputSpec(s.name, s.dtype, (batches.get(str(s.name), TEXT_BATCH), *(s.shape or ())[1:])) for s in specs]
     sizes = {str(TEXT_BATCH.name): 2, str(IMAGE_BATCH.name): 3, str(SOUND_BATCH.name): 3}
     return apart if _runs(model, apart, sizes) else specs
@@ -329,6 +334,26 @@ def encoder_specs(model: Any) -> list[InputSpec]:
     return found
 
 
+def _image_specs(config: Any, known: Collection[str]) -> list[InputSpec]:
+    """Return the input for images; for a forward with `spatial_shapes`, as SigLIP 2 has, their patches.
+
+    known: the parameters of forward.
+    """
+    if "spatial_shapes" not in known:
+        return [_image_spec(config)]
+    size = config.num_channels * config.patch_size**2
+    patches = DimSpec(name="num_patches", low=config.num_patches)
+    shapes = {
+        "pixel_values": (patches, DimSpec(size)),
+        "pixel_attention_mask": (patches,),
+        "spatial_shapes": (DimSpec(2),),
+    }
+    return [
+        InputSpec(name, "float32" if name == "pixel_values" else "int64", (BATCH, *dims))
+        for name, dims in shapes.items()
+    ]
+
+
 def _image_spec(config: Any) -> InputSpec:
     """Return the input for images, or for videos of so many frames."""
     frames = [n] if isinstance(n := getattr(config, "num_frames", None), int) else []
@@ -388,10 +413,26 @@ def _past_specs(model: Any) -> list[InputSpec]:
             f"{PAST} of an encoder with a decoder, whose cache has two halves",
             hint=f"leave out --input {PAST}:…, or convert the encoder and the decoder one by one",
         )
+    return cache_specs(model, partial(cache_of_run, model))
+
+
+def cache_of_run(model: Any, rows: int, length: int) -> Any:
+    """Return the cache of a run on fake tensors. Raises `Unsupported` for a forward that fails or returns none."""
     from ..export.patch_table import Stage, patched  # its import takes as long as the import of the program reader
 
     with patched(Stage.CACHE_SIZES), fake_run(model):
-        return cache_specs(model, {"input_ids": torch.ones(2, 3, dtype=torch.int64)})
+        ids = torch.ones(rows, length, dtype=torch.int64)
+        try:
+            cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(cache_parameter(model))
+        except Exception as error:  # any exception of a forward
+            raise Unsupported(
+                f"{type(model).__name__} does not run with a cache on tensors without content: "
+                f"{type(error).__name__}: {' '.join(str(error).split())[:300]}",
+                hint=WITHOUT_CACHE,
+            ) from error
+    if cache is None:
+        raise Unsupported(f"{type(model).__name__} returns no cache", hint=WITHOUT_CACHE)
+    return cache
 
 
 def attention_of_capture() -> AbstractContextManager[Any]:

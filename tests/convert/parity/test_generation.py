@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnx import helper
 
+from convert.graph import Graph
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.generation.decoders import compare_generation, generation_of
 from convert.runtimes.generation import Generation, generation_from_json, greedy
@@ -78,6 +80,18 @@ def decoder(**more: Any) -> Any:
 
 def test_only_decoders_with_a_cache_generate() -> None:
     assert generation_of(read(decoder(pixel_values=["b", 3]))) is None
+
+
+@pytest.mark.parametrize(("dtype", "shapes"), [(ir.DataType.FLOAT, [(3,)]), (ir.DataType.INT64, None)])
+def test_a_state_of_any_name_is_a_part_of_the_cache(dtype: ir.DataType, shapes: list[tuple[int, ...]] | None) -> None:
+    """A count of tokens is none: it begins with a number that is not known."""
+    g = Graph()
+    ids = g.input("input_ids", ir.DataType.INT64, ["rows", "steps"])
+    state = g.input("past_linear_cache.1", dtype, ["rows", 3])
+    g.output(g.Neg(state), "present_linear_cache.1")
+    g.output(g.Cast(ids, to=ir.DataType.FLOAT), "logits")
+    how = generation_of(g.model())
+    assert (how and [part.shape for part in how.cache]) == shapes
 
 
 @pytest.mark.parametrize("least", [-1e9, np.finfo(np.float32).min])

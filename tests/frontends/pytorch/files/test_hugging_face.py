@@ -14,6 +14,7 @@ import onnxruntime as ort
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.files.hugging_face_cache import cache_outputs, cache_specs, filled_cache, form_of_cache
 from convert.frontends.pytorch.files.hugging_face_inputs import requested_specs
 from convert.frontends.pytorch.runner import runner
 
@@ -21,6 +22,7 @@ import convert
 from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
 from convert.files.companions import copy_companions
 from convert.files.sniff import sniff
+from convert.graph.metadata import RANGE_KEY
 from convert.outcome.report import Report
 from convert.parity.inputs.feeds import generate_feeds, smallest_feed
 from convert.request.options import Options, parse_input
@@ -83,6 +85,13 @@ def make(name: str) -> Any:
                               linear_num_value_heads=4, linear_key_head_dim=4, linear_value_head_dim=4,
                               layer_types=["linear_attention", "full_attention"], eos_token_id=2)
         ),
+        "minimax": lambda: t.MiniMaxForCausalLM(
+            t.MiniMaxConfig(**SMALL, num_key_value_heads=2, head_dim=4, num_local_experts=2, block_size=4,
+                            layer_types=["full_attention", "linear_attention"], eos_token_id=2)
+        ),
+        "jetmoe": lambda: t.JetMoeForCausalLM(
+            t.JetMoeConfig(**SMALL, num_key_value_heads=2, kv_channels=4, num_local_experts=3, eos_token_id=2)
+        ),
         "longrope": lambda: t.Phi3ForCausalLM(
             t.Phi3Config(**SMALL, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, eos_token_id=2,
                          original_max_position_embeddings=3, rope_parameters=LONG)
@@ -121,12 +130,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "falcon",
         "gpt2",
         "jamba",
+        "jetmoe",
         "lfm2",
         "llama",
         "longformer",
         "longrope",
         "mamba",
         "mamba2",
+        "minimax",
         "mixtral",
         "qwen3_next",
         "spectrogram",
@@ -221,6 +232,7 @@ def test_experts_do_not_keep_a_cache_from_being_known() -> None:
         ("mamba", ["conv_0", "ssm_0", "conv_1", "ssm_1"]),
         ("jamba", ["conv_0", "ssm_0", "key_values_1_key", "key_values_1_value"]),
         ("qwen3_next", ["conv_0", "recurrent_0", "key_values_1_key", "key_values_1_value"]),
+        ("minimax", ["key_values_0_key", "key_values_0_value", "linear_cache_1"]),
     ],
 )
 def test_the_states_of_a_recurrence_are_inputs(name: str, states: list[str]) -> None:
@@ -228,19 +240,37 @@ def test_the_states_of_a_recurrence_are_inputs(name: str, states: list[str]) -> 
     assert [str(s.name) for s in specs if str(s.name).startswith("past_")] == [f"past_{state}" for state in states]
 
 
-def test_a_cache_of_other_tensors_is_refused() -> None:
-    """MiniMax keeps the products of keys and values in a list of its own, beside the layers."""
-    sizes = {**SMALL, "num_key_value_heads": 2, "head_dim": 4, "num_local_experts": 2}
-    config = transformers.MiniMaxConfig(**sizes, layer_types=["linear_attention", "full_attention"])
-    with pytest.raises(Unsupported, match="keeps tensors beside its layers") as caught:
-        requested_specs(transformers.MiniMaxForCausalLM(config).eval(), Options())
+def test_any_tree_of_tensors_is_a_cache() -> None:
+    """Sizes of two runs tell the dims; a place that does not depend on the rows is a counter."""
+
+    def run(rows: int, length: int) -> Any:
+        return [torch.zeros(rows, 5), {"seen": (torch.zeros(4, rows, length), torch.zeros(1, dtype=torch.int64))}]
+
+    model = make("gpt2")
+    specs = cache_specs(model, run)
+    assert [str(s) for s in specs] == [
+        "past_state_0:float32[batch_size,5]",
+        "past_state_1_seen_0:float32[4,batch_size,past_sequence_length]",
+        "past_state_1_seen_1:int64[1]",
+    ]
+    given = {str(s.name): torch.full((2, 2, 2), index) for index, s in enumerate(specs)}
+    filled = filled_cache(form_of_cache(specs, run), given)
+    assert [each.max().item() for each in (filled[0], *filled[1]["seen"])] == [0, 1, 2]
+    assert [name for name, _ in cache_outputs(model, filled)] == [
+        f"present_state.{place}" for place in ("0", "1.seen.0", "1.seen.1")
+    ]
+
+
+def test_a_cache_of_other_sizes_is_refused() -> None:
+    with pytest.raises(Unsupported, match="grows from 6 to 9 by one row and two tokens") as caught:
+        cache_specs(make("gpt2"), lambda rows, length: [torch.zeros(3 * rows)])
     assert caught.value.hint == "--task text-generation converts the model without it"
 
 
 def test_a_forward_that_returns_no_cache_is_refused() -> None:
     """RecurrentGemma keeps its states in its modules."""
     config = transformers.RecurrentGemmaConfig(**{**SMALL, "num_hidden_layers": 3, "lru_width": 16})
-    with pytest.raises(Unsupported, match="returns no cache with layers"):
+    with pytest.raises(Unsupported, match="returns no cache"):
         requested_specs(transformers.RecurrentGemmaForCausalLM(config).eval(), Options())
 
 
@@ -255,7 +285,7 @@ def test_a_forward_that_fails_with_its_cache_is_refused() -> None:
 
 
 GENERATED = 12
-DECODERS = ("llama", "falcon", "mixtral", "lfm2", "longrope", "mamba", "mamba2", "qwen3_next")
+DECODERS = ("llama", "falcon", "mixtral", "lfm2", "longrope", "mamba", "mamba2", "minimax", "jetmoe", "qwen3_next")
 UNNAMED = pytest.mark.xfail(reason="the joined ways call the length of the mask attention_mask_1", strict=True)
 
 
@@ -426,6 +456,9 @@ def two_towers(name: str) -> Any:
     makers = {
         "clip": lambda: t.CLIPModel(t.CLIPConfig(**sizes)),
         "siglip": lambda: t.SiglipModel(t.SiglipConfig(**sizes)),
+        "siglip2": lambda: t.Siglip2Model(
+            t.Siglip2Config(text_config=text, vision_config={**VISION, "num_patches": 16})
+        ),
         "owlvit": lambda: t.OwlViTModel(t.OwlViTConfig(**sizes)),
         "clipseg": lambda: t.CLIPSegForImageSegmentation(t.CLIPSegConfig(**sizes, extract_layers=[0, 1])),
     }
@@ -438,6 +471,7 @@ def two_towers(name: str) -> Any:
     [
         ("clip", ["text_batch_size", "image_batch_size"]),
         ("siglip", ["text_batch_size", "image_batch_size"]),
+        ("siglip2", ["text_batch_size", "image_batch_size"]),
         ("owlvit", ["text_batch_size", "image_batch_size"]),
         ("clipseg", ["batch_size", "batch_size"]),  # it needs as many texts as images
     ],
@@ -460,6 +494,25 @@ def test_texts_are_compared_with_another_number_of_pictures(name: str, texts: in
     feed = ids, np.ones_like(ids), rng.normal(size=(pictures, 3, 32, 32)).astype(np.float32)
     with torch.no_grad():
         want = module(**{n: torch.from_numpy(a) for n, a in zip([*TEXT[:2], "pixel_values"], feed, strict=True)})
+    np.testing.assert_allclose(run(model, *feed)[0], want.logits_per_image.numpy(), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_texts_are_compared_with_patches_of_pictures_of_any_size() -> None:
+    """SigLIP 2 takes padded patches, their mask, and height and width in patches."""
+    module = two_towers("siglip2")
+    model = frontend.read(Source("torch-module-object", model=module), Options(), Report("convert"))
+    names = [*TEXT[:2], "pixel_values", "pixel_attention_mask", "spatial_shapes"]
+    assert [v.name for v in model.graph.inputs] == names
+    assert model.graph.inputs[-1].metadata_props[RANGE_KEY] == "[1, 4]"
+    rng = np.random.default_rng(0)
+    sizes = np.array([[4, 5], [2, 3], [3, 7]])
+    ids = np.where(np.arange(6) < 5, rng.integers(3, 50, (2, 6)), 2)
+    patches = rng.normal(size=(3, 21, 192)).astype(np.float32)
+    feed = ids, np.ones_like(ids), patches, (np.arange(21) < sizes.prod(1)[:, None]).astype(np.int64), sizes
+    with torch.no_grad():
+        want = module(**{n: torch.from_numpy(a) for n, a in zip(names, feed, strict=True)})
     np.testing.assert_allclose(run(model, *feed)[0], want.logits_per_image.numpy(), rtol=1e-4, atol=2e-5)
 
 

@@ -36,17 +36,17 @@ def mask_of_any_length(function: Any) -> Any:
     return mask
 
 
-def scan_of_any_length(recurrence: Callable[..., Any], place: int) -> Callable[[Any], Any]:
+def scan_of_any_length(recurrence: Callable[..., Any], place: int, argument: str | None = None) -> Callable[[Any], Any]:
     """Return what makes a replacement of a function: `recurrence` if the number of tokens is dynamic.
 
-    place: the dim of the function's first argument that counts the tokens.
+    place: the dim that counts the tokens, of the keyword argument with this name, else of the first argument.
     """
 
     def wrap(function: Any) -> Any:
-        def any_length(first: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if not isinstance(first.shape[place], torch.SymInt):  # for forward, sizes are instances of int
-                return function(first, *args, **kwargs)
-            return recurrence(first, *args, **kwargs)
+        def any_length(*args: Any, **kwargs: Any) -> Any:
+            counted = args[0] if argument is None else kwargs[argument]
+            several = isinstance(counted.shape[place], torch.SymInt)  # for forward, sizes are instances of int
+            return (recurrence if several else function)(*args, **kwargs)
 
         return any_length
 
@@ -180,3 +180,38 @@ def _over_tokens(step: Callable[..., Any], first: Tensor, tokens: tuple[Tensor, 
     # The state has to keep its memory layout from token to token.
     last, results = scan(step, first.contiguous(), tuple(each.transpose(0, 1) for each in tokens), dim=0)
     return last, results.transpose(0, 1)
+
+
+def lightning_attention(
+    self: Any,
+    hidden_states: Tensor,
+    position_embeddings: tuple[Tensor, Tensor],
+    attention_mask: Tensor | None,
+    cache: Any = None,
+    **ways: Any,
+) -> tuple[Tensor, Tensor]:
+    """Equation 5 of "MiniMax-01: Scaling Foundation Models with Lightning Attention" (2025), token by token.
+
+    `hidden_states` are [batch, length, size]. The layer's state is [batch, heads, head size, head size]. transformers
+    computes a first call in blocks, with the same result.
+    """
+    qkv = self.act_fn(self.qkv_proj(hidden_states))
+    qkv = qkv if attention_mask is None else qkv * attention_mask[:, :, None].to(qkv.dtype)
+    shape = (*qkv.shape[:2], self.num_attention_heads, 3 * self.head_dim)
+    query, key, value = torch.split(qkv.reshape(shape), self.head_dim, dim=3)
+    state = None if cache is None else cache.get_linear_cache(self.layer_idx)
+    if state is None:
+        state = value.new_zeros(shape[0], self.num_attention_heads, self.head_dim, self.head_dim)
+    decay = torch.exp(-self.slope_rate)
+
+    def step(state: Tensor, now: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        asked, place, new = now
+        after = decay * state + place[..., None] * new[..., None, :]
+        return after, torch.matmul(asked[..., None, :], after).squeeze(-2)
+
+    state, y = _over_tokens(step, state, (query, key, value))
+    y = self.norm(y.reshape(*shape[:2], -1))
+    y = self.out_proj(torch.sigmoid(self.output_gate(hidden_states)) * y)
+    if cache is not None:
+        cache.set_linear_cache(self.layer_idx, state)
+    return y, state

@@ -114,3 +114,25 @@ def test_a_recurrence_gives_what_its_chunks_give(name: str, length: int) -> None
         got, ours_after = ours(*given, **options)
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(ours_after, state, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [2, 9])
+def test_lightning_attention_gives_what_its_blocks_give(length: int) -> None:
+    """A second call continues from the state of the first, for which transformers goes token by token."""
+    minimax = import_module("transformers.models.minimax.modeling_minimax")
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "head_dim": 8, "block_size": 4}
+    config = transformers.MiniMaxConfig(**sizes, layer_types=["full_attention", "linear_attention"])
+    torch.manual_seed(0)
+    layer = minimax.MiniMaxLightningAttention(config, layer_idx=1)
+    mask = torch.ones(2, length, dtype=torch.int64)
+    mask[0, 0] = 0
+    caches = minimax.MiniMaxCache(), minimax.MiniMaxCache()
+    with torch.no_grad():
+        for _ in range(2):
+            given = torch.randn(2, length, 16)
+            want, _ = layer(given, None, mask, cache=caches[0])
+            got, _ = state_space.lightning_attention(layer, given, (given, given), mask, cache=caches[1])
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+            states = [cache.get_linear_cache(1) for cache in caches]
+            torch.testing.assert_close(states[1], states[0], rtol=1e-4, atol=1e-5)
