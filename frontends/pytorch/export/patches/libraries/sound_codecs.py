@@ -25,13 +25,13 @@ def pads_as_numbers(module: nn.Module | None) -> Iterator[None]:
     """
     layers = [m for m in module.modules() if _is_padded(m)] if module is not None else []
     before = [(m, dict(own_buffers(m)), dict(vars(m))) for m in layers]
-    for m in layers:
-        for name, value in [*own_buffers(m).items(), *vars(m).items()]:
-            if _is_number(value):
-                own_buffers(m).pop(name, None)
-                vars(m)[name] = int(value)
-        vars(m)[_METHOD] = partial(extra_padding, m)
     try:
+        for m in layers:
+            for name, value in [*own_buffers(m).items(), *vars(m).items()]:
+                if _is_number(value):
+                    own_buffers(m).pop(name, None)
+                    vars(m)[name] = int(value)
+            vars(m)[_METHOD] = partial(extra_padding, m)
         yield
     finally:
         for m, buffers, attributes in before:
@@ -53,4 +53,7 @@ def _is_padded(module: nn.Module) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.dim() == 0 and value.dtype == torch.int64
+    """Return whether a value is an integer in a tensor, with content: transformers loads Mimi's padding_left, which is
+    no buffer, without.
+    """
+    return isinstance(value, Tensor) and not value.is_meta and value.dim() == 0 and value.dtype == torch.int64

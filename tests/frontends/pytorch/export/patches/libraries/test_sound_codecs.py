@@ -26,6 +26,7 @@ class Padded(nn.Module):
         self.register_buffer("kernel_size", torch.tensor(7), persistent=False)
         self.register_buffer("stride", torch.tensor(3), persistent=False)
         self.register_buffer("padding_total", torch.tensor(4), persistent=False)
+        self.padding_left = torch.tensor(2, device="meta")  # as in Mimi loaded from a folder, whose forward ignores it
 
     def _get_extra_padding_for_conv1d(self, x: torch.Tensor) -> torch.Tensor:
         length = x.shape[-1]
@@ -48,6 +49,7 @@ def test_paddings_follow_the_length() -> None:
         x = torch.randn(2, 2, length)
         np.testing.assert_allclose(run(model, x.numpy())[0], module(x).detach(), rtol=1e-6, atol=1e-6)
     assert dict(module.named_buffers()).keys() == {"kernel_size", "stride", "padding_total"}
+    assert module.padding_left.is_meta
     assert not {"kernel_size", "_get_extra_padding_for_conv1d"} & set(vars(module))
 
 
