@@ -83,7 +83,9 @@ DECODERS: dict[str, Row] = {
     "mamba": ("MambaForCausalLM", {**_VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}),
     "mamba2": ("Mamba2ForCausalLM", {**_VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8,
                                      "num_heads": 4, "head_dim": 16, "n_groups": 1, "chunk_size": 4}),
-    "minimax": ("MiniMaxForCausalLM", {**_HEADS, **_LOCAL, "layer_types": _HYBRID, "block_size": 4}),
+    "minimax, linear first": ("MiniMaxForCausalLM", {
+        **_HEADS, **_LOCAL, "layer_types": _HYBRID, "block_size": 4}),
+    "minimax": ("MiniMaxForCausalLM", {**_HEADS, **_LOCAL, "layer_types": _HYBRID[::-1], "block_size": 4}),
     "ministral": ("MinistralForCausalLM", {**_HEADS, "sliding_window": 8}),
     "mpt": ("MptForCausalLM", {"vocab_size": WORDS, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 128}),
     "nanochat": ("NanoChatForCausalLM", _GROUPED),
@@ -119,7 +121,7 @@ DECODERS: dict[str, Row] = {
     "starcoder2": ("Starcoder2ForCausalLM", _GROUPED),
     "xglm": ("XGLMForCausalLM", {**_VOCABULARY, "d_model": 32, "num_layers": 2, "attention_heads": 4, "ffn_dim": 48,
                                  "max_position_embeddings": 128, "init_std": 0.1}),
-    "xlstm": ("xLSTMForCausalLM", {**_VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_heads": 2}),
+    "xlstm": ("xLSTMForCausalLM", {**_VOCABULARY, "hidden_size": 128, "num_hidden_layers": 2, "num_heads": 2}),
     "zamba": ("ZambaForCausalLM", {**_TEXT, **_MAMBA, "num_hidden_layers": 4, "num_key_value_heads": 4,
                                    "attention_hidden_size": 64, "attention_head_dim": 16, "n_mamba_heads": 2,
                                    "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]}),
@@ -225,7 +227,7 @@ VISION: dict[str, Row] = {
     "conditional_detr": ("ConditionalDetrForObjectDetection", {**_DETR, "backbone_config": _FOUR}),
     "convnext": ("ConvNextForImageClassification", {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2,
                                                     "image_size": 32, "patch_size": 4}),
-    "cvt": ("CvtModel", {"embed_dim": [8, 16, 16], "num_heads": [1, 2, 2], "depth": [1, 1, 1],
+    "cvt": ("CvtModel", {"embed_dim": [8, 16, 16], "num_heads": [1, 2, 2], "depth": [1, 2, 3],
                          "drop_path_rate": [0.0, 0.0, 0.0]}),
     "deformable_detr": ("DeformableDetrForObjectDetection", {
         **_DETR, "backbone_config": _FOUR, "num_feature_levels": 3, "encoder_n_points": 2, "decoder_n_points": 2,
