@@ -31,7 +31,7 @@ FORMATS = {
         "ONNX, opset 7 to 28 (--opset, default 20)",
         kind="onnx",
         title="ONNX",
-        narrow=("float32", "float16", "bfloat16", "int8", "int4"),
+        narrow=("float32", "float16", "bfloat16", "int8", "int8-weights", "int4"),
         missing_dtypes=("bfloat16",),
         names=TargetNames(),
     )
@@ -77,8 +77,9 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     rename_io(model, FORMATS[format].names, report)
     if RUNTIME.of(options):
         _prepare_for_runtime(model, RUNTIME.of(options), dtype, report)
-    four = ("--quantize int4", quantize == "int4")
-    for option, needs, there in ((KEEP_IO, "--dtype", dtype), *((o, *four) for o in _BLOCK_OPTIONS)):
+    bits = _bits_of_blocks(options)
+    blocks = ("--quantize int4 or int8-weights", bits)
+    for option, needs, there in ((KEEP_IO, "--dtype", dtype), *((o, *blocks) for o in _BLOCK_OPTIONS)):
         if option.of(options) != option.default and not there:
             report.note(f"--{option.name.replace('_', '-')} changes nothing without {needs}", code="unread-option")
     if dtype or quantize:
@@ -90,13 +91,13 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
         from .narrow_floats import narrow_floats
 
         narrow_floats(model, dtype, opset, KEEP_IO.of(options), report)
-    if quantize == "int8":
+    if quantize and not bits:
         from .quantize import quantize_file
 
         quantize_file(model, path, CALIBRATE.of(options), report)
         return
-    if quantize:
-        _quantize_products(model, options)
+    if bits:
+        _quantize_products(model, bits, options)
     elif not dtype:
         from .runtimes.kernel_dtypes import note_lacking_kernels
 
@@ -104,14 +105,27 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     write_model(model, path, report)
 
 
-def _quantize_products(model: ir.Model, options: Options) -> None:
-    """Store the weights of products in 4 bits, as the options ask for."""
-    from .four_bits import Blocks, quantize_products
+def _bits_of_blocks(options: Options) -> int:
+    """Return the bits of weights that are stored in blocks, 0 if none are.
+
+    genai's kernels for int8 multiply blocks, as its builder writes them. With `--calibrate`, every operator that has an
+    8-bit form gets one instead.
+    """
+    quantize = QUANTIZE.of(options)
+    if quantize == "int8" and RUNTIME.of(options) == "genai" and not CALIBRATE.of(options):
+        return 8
+    return {"int4": 4, "int8-weights": 8}.get(quantize, 0)
+
+
+def _quantize_products(model: ir.Model, bits: int, options: Options) -> None:
+    """Store the weights of products in `bits`, as the options ask for."""
+    from .block_weights import Blocks, quantize_products
 
     if CALIBRATE.of(options):
-        raise UsageError("--quantize int4 stores weights, and takes no --calibrate", hint="leave it out")
+        asked = f"--quantize {QUANTIZE.of(options)}"
+        raise UsageError(f"{asked} stores weights, and takes no --calibrate", hint="leave it out")
     level = ACCURACY_LEVEL.of(options) or ("4" if RUNTIME.of(options) == "genai" else "0")
-    quantize_products(model, Blocks(BLOCK_SIZE.of(options), ZERO_POINTS.of(options), int(level)))
+    quantize_products(model, Blocks(bits, BLOCK_SIZE.of(options), ZERO_POINTS.of(options), int(level)))
 
 
 def _prepare_for_runtime(model: ir.Model, runtime: str, dtype: str, report: Report) -> None:

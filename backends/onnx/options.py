@@ -10,18 +10,23 @@ OLDEST, NEWEST = 7, 28
 OPSET = Option("opset", 20, "Opset of ONNX output.", low=OLDEST, high=NEWEST)
 KEEP_IO = Option("keep_io", False, "Keep inputs and outputs in float32 (onnx, with --dtype).")
 BLOCK_SIZE = Option(
-    "block_size", 32, "Weights that share one scale (onnx, with --quantize int4).", choices=(16, 32, 64, 128, 256)
+    "block_size",
+    32,
+    "Weights that share one scale (onnx, with --quantize int4 or int8-weights).",
+    choices=(16, 32, 64, 128, 256),
 )
 ACCURACY_LEVEL = Option(
     "accuracy_level",
     "",
-    "How onnxruntime multiplies by 4-bit weights: 0 and 1 in float32, 2 in float16, 4 with activations rounded to 8 "
-    "bits in blocks (onnx, with --quantize int4; 4 with --runtime genai, else 0).",
+    "How onnxruntime multiplies by weights in blocks: 0 and 1 in float32, 2 in float16, 4 with activations rounded to "
+    "8 bits in blocks (onnx, with --quantize int4 or int8-weights; 4 with --runtime genai, else 0).",
     choices=("0", "1", "2", "4"),
     metavar="N",
 )
 ZERO_POINTS = Option(
-    "zero_points", False, "Store a zero point besides the scale of each block (onnx, with --quantize int4)."
+    "zero_points",
+    False,
+    "Store a zero point besides the scale of each block (onnx, with --quantize int4 or int8-weights).",
 )
 RUNTIME = Option(
     "runtime",

@@ -13,7 +13,7 @@ from convert.files.output import atomic_replacement
 from convert.files.part_names import NAMES, PARTS
 from convert.outcome.report import Report
 
-_SUFFIXES = {"float16": "_fp16", "int8": "_int8", "int4": "_q4"}
+_SUFFIXES = {"float16": "_fp16", "int8": "_int8", "int8-weights": "_int8", "int4": "_q4"}
 _HUB_FOLDER = "onnx"
 """Folder for ONNX files in a model of the Hugging Face hub; the configuration and the tokenizer are in its parent."""
 

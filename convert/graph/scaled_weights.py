@@ -77,21 +77,23 @@ def _factor(value: ir.Value) -> np.ndarray | None:
 
 
 def _in_blocks(node: ir.Node) -> StoredWeight | None:
-    """Return the weight [N, K] of a MatMulNBits with 4 or 8 bits; None for other widths or if it is no constant."""
+    """Return the weight [N, K] of a MatMulNBits with 2, 4 or 8 bits; None for other widths or if it is no constant."""
     packed, scales, zeros = ([_array(v) for v in node.inputs[1:4]] + [None])[:3]
     bits, block = node.attributes.get_int("bits", 4), node.attributes.get_int("block_size", 0)
     rows, length = node.attributes.get_int("N", 0), node.attributes.get_int("K", 0)
-    if packed is None or scales is None or bits not in (4, 8):
+    if packed is None or scales is None or bits not in (2, 4, 8):
         return None
 
     def unpacked(array: np.ndarray) -> np.ndarray:
-        flat = array.reshape(rows, -1)
-        return flat if bits == 8 else np.stack([flat & 15, flat >> 4], -1).reshape(rows, -1)
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        return (array.reshape(rows, -1, 1) >> shifts & np.uint8((1 << bits) - 1)).reshape(rows, -1)
 
     def spread(array: np.ndarray) -> np.ndarray:
         return np.repeat(array.reshape(rows, -1)[:, : -(-length // block)], block, 1)[:, :length]
 
-    zero = np.full(scales.size, 1 << (bits - 1)) if zeros is None else unpacked(zeros).astype(np.int64)
+    zero = np.full(scales.size, 1 << (bits - 1))
+    if zeros is not None:  # packed like the weights, or numbers of the dtype of the scales
+        zero = unpacked(zeros).astype(np.int64) if zeros.dtype == np.uint8 else zeros.astype(np.float64)
     raw, value_range = unpacked(packed)[:, :length], (0, (1 << bits) - 1)
     return StoredWeight(str(node.inputs[1].name), raw, spread(scales), spread(zero), value_range)  # type: ignore[union-attr]
 

@@ -70,6 +70,15 @@ class Evidence:
     """The source's outputs on sets on which the target follows it, which need no reference (`compare/followed.py`)."""
     slice_roundoff: float = MIN_TOLERANCE
     """The relative error of a slice as a whole that `judge_slices` allows, for a target with narrower numbers."""
+    stored: str = ""
+    """The target's storage format, one of `convert.request.stored.STORED`, or ""."""
+
+    @cached_property
+    def nearest(self) -> NarrowedOutputs:
+        """Return the outputs of the graph with its weights rounded to the nearest numbers that the target stores."""
+        from convert.reference.quantized import simulate
+
+        return simulate(self.graph, [feed.arrays for feed in self.feeds], self.stored)
 
     @cached_property
     def in_steps(self) -> NarrowedOutputs:
@@ -118,9 +127,31 @@ def judge(evidence: Evidence) -> Verdict:
     verdict = replace(verdict, outputs=rows).after(_conclusion(rows, references, set(random)))
     if runs.placed is None or not runs.placed.wrong:
         return verdict
-    reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
-    theirs = evidence.method.theirs
-    return verdict.after(Finding(INCONCLUSIVE, reason) if theirs else Finding(FAIL, reason, "backend"))
+    return verdict.after(_other_weights(evidence, runs.placed.wrong[0]))
+
+
+def _other_weights(evidence: Evidence, wrong: str) -> Finding:
+    """Return the finding on stored weights that are not the source's, rounded to the nearest step.
+
+    Other writers choose their steps by the outputs (GPTQ), and so change these less than the nearest steps do. A file
+    that changes an output by far more has wrong weights.
+    """
+    reason = f"stored weights are not the source's, rounded to the nearest step: {wrong}"
+    if not evidence.method.theirs:
+        return Finding(FAIL, reason, "backend")
+    nearest = evidence.nearest
+    for name in nearest.exact[0]:
+        sides = (nearest.exact, nearest.rounded, evidence.runs.target)
+        exact, rounded, got = ([widened_array(each[name]) for each in side] for side in sides)
+        if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (*exact, *rounded, *got)):
+            continue
+        error, bound = (
+            rms(np.concatenate([(a - b).ravel() for a, b in zip(side, exact, strict=True)])) for side in (got, rounded)
+        )
+        if error > FACTOR * bound:
+            text = f"{reason}; they move {name} {error / bound if bound else np.inf:.2g} times as far as these would"
+            return Finding(FAIL, text, "backend")
+    return Finding(INCONCLUSIVE, reason)
 
 
 def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVerdict:

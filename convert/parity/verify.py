@@ -282,6 +282,7 @@ def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: Fo
         stored_estimates=stored_estimates,
         followed_sources=followed.source,
         slice_roundoff=slice_roundoff,
+        stored=stored,
     )
 
 

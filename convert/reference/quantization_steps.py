@@ -18,19 +18,20 @@ def round_to_bfloat16(array: np.ndarray) -> np.ndarray:
     return array.astype(ml_dtypes.bfloat16).astype(array.dtype)
 
 
-def round_blocks(array: np.ndarray, size: int, axis: int, bits: int = 4) -> np.ndarray:
-    """Return an array rounded to 16 (or 256) steps in blocks of `size` numbers along `axis`, as in MatMulNBits.
+def round_blocks(array: np.ndarray, size: int, axis: int, furthest: int) -> np.ndarray:
+    """Return an array rounded to steps in blocks of `size` numbers along `axis`, as in MatMulNBits.
 
-    The number furthest from 0 in a block is -8 steps (onnxruntime's contrib operator MatMulNBits, symmetric); for
-    activations, which have 8 bits, it is 127 steps.
+    furthest: the steps that the number furthest from 0 in a block becomes. onnxruntime's symmetric weights of n bits
+    have -2ⁿ⁻¹, and activations, which have 8 bits, 127. All others have as many steps at most, and positive weights one
+    fewer.
     """
     rows = np.moveaxis(array, axis, -1).astype(np.float64)
     length = rows.shape[-1]
     blocks = np.pad(rows, ((0, 0),) * (rows.ndim - 1) + ((0, -length % size),)).reshape(*rows.shape[:-1], -1, size)
-    furthest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
-    end = -8 if bits == 4 else 127
-    scale = np.where(furthest != 0, furthest / end, 1).astype(np.float32).astype(np.float64)
-    steps = np.clip(np.round(blocks / scale), -(1 << bits - 1), (1 << bits - 1) - 1) * scale
+    most = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
+    scale = np.where(most != 0, most / furthest, 1).astype(np.float32).astype(np.float64)
+    low, high = (furthest, -furthest - 1) if furthest < 0 else (-furthest, furthest)
+    steps = np.clip(np.round(blocks / scale), low, high) * scale
     return np.moveaxis(steps.reshape(*rows.shape[:-1], -1)[..., :length], -1, axis).astype(array.dtype)
 
 

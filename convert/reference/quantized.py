@@ -30,9 +30,7 @@ from convert.reference.quantization_steps import (
 from convert.reference.quantized_rnn import RECURRENT, RowRoundedWeights, cell_weights
 from convert.request.calibration import RangeMethod, range_of
 from convert.request.stored import (
-    BLOCK_STEPS,
     BRAIN,
-    FOUR_BITS,
     FULL,
     HALF,
     STEPS,
@@ -41,6 +39,7 @@ from convert.request.stored import (
     WEIGHTS,
     WHOLE_TENSORS,
     WIDE,
+    Blocks,
 )
 
 # Operators whose weights are rounded per output channel; the axis depends on their attributes.
@@ -60,6 +59,9 @@ _RANGES = {
 
 _SHORT = _RANGES[FULL]["LogSoftmax"]
 """The only prescribed range that leaves out more than a step of what the operator computes."""
+
+_MOST_STEPS = 127
+"""The steps that onnxruntime gives the activation furthest from 0 in a block of MatMulNBits."""
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 Outputs = list[dict[str, np.ndarray]]
@@ -126,6 +128,7 @@ class _Rounding(Executor):
     def __init__(self, stored: str, ranges: dict[str, Range], method: RangeMethod) -> None:
         super().__init__(set(), every=False)
         self.stored, self.ranges, self.method, self.rounding = stored, ranges, method, False
+        self.blocks = Blocks.of(stored)
 
     def outputs(self, wide: ir.Model, feed: Mapping[str, np.ndarray], *, rounding: bool) -> dict[str, np.ndarray]:
         self.rounding = rounding
@@ -168,8 +171,9 @@ class _Rounding(Executor):
             inputs = [round_to_steps(x, x.min(axes, keepdims=True), x.max(axes, keepdims=True)), *inputs[1:]]
         if self.rounding and self.stored == WHOLE_TENSORS and _channel_axis(node) is not None:
             inputs = [round_to_steps(inputs[0], inputs[0].min(), inputs[0].max()), *inputs[1:]]
-        if self.rounding and self.stored.startswith(BLOCK_STEPS) and node.op_type == "MatMul" and _channel_axis(node):
-            inputs = [round_blocks(inputs[0], _block_size(self.stored), -1, bits=8), *inputs[1:]]
+        rounds = self.rounding and self.blocks is not None and self.blocks.activations
+        if rounds and self.blocks is not None and node.op_type == "MatMul" and _channel_axis(node):
+            inputs = [round_blocks(inputs[0], self.blocks.size, -1, furthest=_MOST_STEPS), *inputs[1:]]
         if node.op_type in RECURRENT:
             inputs[1:3] = self._cell(node, inputs[1], inputs[2])
         return super().results(node, inputs)
@@ -241,6 +245,7 @@ def _channel_axis(node: ir.Node) -> int | None:
 
 def _round_weights(graph: ir.Graph, stored: str) -> None:
     """Round the content of floating initializers as it is stored."""
+    blocks = Blocks.of(stored)
     for value in graph.initializers.values():
         tensor = value.const_value
         if tensor is None or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE) or not value.uses():
@@ -249,10 +254,11 @@ def _round_weights(graph: ir.Graph, stored: str) -> None:
         axis = _channel_axis(node) if index == 1 else None
         if stored in (HALF, BRAIN):
             value.const_value = _map_content(tensor, round_to_float16 if stored == HALF else round_to_bfloat16)
-        elif stored.startswith((FOUR_BITS, BLOCK_STEPS)):
+        elif blocks is not None:
             if axis is not None and "Conv" not in node.op_type and len(dims_of(tensor)) == 2:
-                block, first = _block_size(stored), axis % 2 == 0
-                value.const_value = _map_content(tensor, partial(round_blocks, size=block, axis=1 if first else 0))
+                along, furthest = 1 if axis % 2 == 0 else 0, -(1 << blocks.bits - 1)
+                change = partial(round_blocks, size=blocks.size, axis=along, furthest=furthest)
+                value.const_value = _map_content(tensor, change)
         elif stored in (WHOLE_TENSORS, WEIGHT_STEPS):
             if axis is not None:
                 value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
@@ -263,10 +269,6 @@ def _round_weights(graph: ir.Graph, stored: str) -> None:
             value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
         elif stored in _WITH_RANGES and axis is None and tensor.size > 1 and not _is_bias(node, index):
             value.const_value = _map_content(tensor, partial(round_symmetric, axis=None))
-
-
-def _block_size(stored: str) -> int:
-    return int(stored.rpartition(" ")[2])
 
 
 def _map_content(tensor: ir.TensorProtocol, change: Callable[[np.ndarray], np.ndarray]) -> ir.TensorProtocol:

@@ -16,8 +16,8 @@ DTYPE = Option(
 QUANTIZE = Option(
     "quantize",
     "",
-    "Store weights in 8 bits (tflite, onnx) or 4 (onnx); int8-weights: no activation in 8 bits (tflite); int16x8: "
-    "activations in 16 bits (tflite, --calibrate).",
+    "Store weights in 8 bits (tflite, onnx) or 4 (onnx); int8-weights: no activation in 8 bits (tflite, onnx); "
+    "int16x8: activations in 16 bits (tflite, --calibrate).",
     choices=("int8", "int4", "int8-weights", "int16x8"),
     stores=True,
 )

@@ -26,19 +26,19 @@ WHOLE_TENSORS = "int8 weights, activations by tensor"
 """Weights in 8 bits, and the activations that meet them with one range for the tensor (ONNX)."""
 STEPS = "int8 steps"
 """Weights and activations in 8 bits, with ranges from calibration data alone (ONNX)."""
-FOUR_BITS = "int4 weights in blocks of"
-"""Weights in 4 bits, with a scale for each block; the number of its elements follows (ONNX)."""
+_BLOCK_WEIGHTS, _BLOCK_STEPS = "int{} weights in blocks of {}", "int{} weights and int8 activations in blocks of {}"
+IN_BLOCKS = tuple(form.format(bits, "") for form in (_BLOCK_WEIGHTS, _BLOCK_STEPS) for bits in (2, 4, 8))
+"""Weights in 2, 4 or 8 bits, with a scale for each block, and perhaps the activations that meet them in 8 bits in such
+blocks. The number of elements of a block follows (ONNX); `Blocks` reads and writes them.
+"""
 WEIGHT_STEPS = "weights in steps"
 """Weights as integers with scales, and nothing else (ONNX)."""
-BLOCK_STEPS = "int4 weights and int8 activations in blocks of"
-"""The same as `FOUR_BITS`, with the activations that meet the weights in 8 bits (ONNX)."""
 UNROUNDED = "unrounded"
 """A key of `Options.extra`: run products of narrow weights without rounding the activations, as the graph does.
 
 Runtimes may round them, and need not, so a source is compared without it. The default is to run a file as deployed.
 """
-STORED = (HALF, WEIGHTS, FULL, WIDE, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
-          BLOCK_STEPS)  # fmt: skip
+STORED = (HALF, WEIGHTS, FULL, WIDE, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, WEIGHT_STEPS, *IN_BLOCKS)
 """The storage formats: ways in which an artefact stores numbers with less precision on purpose."""
 CALIBRATED = (FULL, WIDE, STEPS)
 """Storage formats that are only correct within the ranges of their calibration data."""
@@ -52,9 +52,37 @@ VALUES = {HALF_VALUES: "float16", BRAIN_VALUES: "bfloat16"}
 """Storage formats with values in a narrower floating dtype, and this dtype."""
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """A storage format in blocks: the bits of a weight, the elements of a block, and whether activations are rounded
+    to 8 bits in such blocks.
+
+    >>> str(Blocks(4, 32))
+    'int4 weights in blocks of 32'
+    >>> Blocks.of("int8 weights and int8 activations in blocks of 16")
+    Blocks(bits=8, size=16, activations=True)
+    """
+
+    bits: int
+    size: int
+    activations: bool = False
+
+    def __str__(self) -> str:
+        return (_BLOCK_STEPS if self.activations else _BLOCK_WEIGHTS).format(self.bits, self.size)
+
+    @classmethod
+    def of(cls, stored: str) -> Blocks | None:
+        """Return the blocks that a storage format names; None for one without blocks."""
+        form, _, size = stored.rpartition(" ")
+        if f"{form} " not in IN_BLOCKS:
+            return None
+        return cls(int(form.removeprefix("int").partition(" ")[0]), int(size), "activations" in form)
+
+
 def is_weights_alone(stored: str) -> bool:
     """Return whether an artefact that stores numbers like this computes with them in the dtypes of the source."""
-    return stored in (HALF, BRAIN, WEIGHT_STEPS) or stored.startswith(FOUR_BITS)
+    blocks = Blocks.of(stored)
+    return stored in (HALF, BRAIN, WEIGHT_STEPS) or (blocks is not None and not blocks.activations)
 
 
 @dataclass(frozen=True)

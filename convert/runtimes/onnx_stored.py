@@ -15,15 +15,14 @@ from onnx import TensorProto
 from convert.files.protobuf_wire import LENGTH, VARINT, fields, read_varint
 from convert.graph.scaled_weights import scaled_weights
 from convert.request.stored import (
-    BLOCK_STEPS,
     BRAIN,
     BRAIN_VALUES,
-    FOUR_BITS,
     HALF,
     HALF_VALUES,
     STEPS,
     WEIGHT_STEPS,
     WHOLE_TENSORS,
+    Blocks,
     StoredWeight,
 )
 
@@ -77,8 +76,7 @@ def storage_of(path: Path) -> str:
         numbers = [{a.name: a.i for a in node.attribute} for node in in_blocks]
         narrow = sum(found.get("K", 0) * found.get("N", 0) for found in numbers)
         if _are_many(narrow, _count(nodes, weights, _PRODUCTS, _WIDE)):
-            kind = BLOCK_STEPS if numbers[0].get("accuracy_level") == _IN_8_BITS else FOUR_BITS
-            return f"{kind} {numbers[0]['block_size']}" if numbers[0].get("bits", 4) == 4 else ""
+            return _coarsest(numbers)
     operators = {node.op_type for node in nodes}
     wide = _count(nodes, weights, _CONVOLUTIONS, _WIDE)
     if operators & _BY_TENSOR:
@@ -93,6 +91,12 @@ def storage_of(path: Path) -> str:
     elif _are_many(_count(nodes, weights, {"DequantizeLinear": (0,)}, _STEPPED) or -1, wide):
         return WEIGHT_STEPS
     return _half_precision(nodes, weights)
+
+
+def _coarsest(products: Iterable[Mapping[str, int]]) -> str:
+    """Return the storage format with the fewest bits among products with weights in blocks, given their attributes."""
+    found = [Blocks(p.get("bits", 4), p["block_size"], p.get("accuracy_level") == _IN_8_BITS) for p in products]
+    return str(min(found, key=lambda blocks: (blocks.bits, -blocks.size, not blocks.activations)))
 
 
 def _half_precision(nodes: Iterable[onnx.NodeProto], weights: Mapping[str, _Weight]) -> str:

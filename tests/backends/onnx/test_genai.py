@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from convert.backends import onnx as backend
@@ -21,7 +23,9 @@ HALVES = ("key", "value")
 CONFIG = {"model_type": "llama", "hidden_size": 24, "num_attention_heads": 6, "max_position_embeddings": 99}
 
 
-def decoder(layers: Any = ("0", "1"), size: int = 4, others: tuple[str, ...] = ("attention_mask",)) -> ir.Model:
+def decoder(
+    layers: Any = ("0", "1"), size: int = 4, others: tuple[str, ...] = ("attention_mask",), weight: Any = None
+) -> ir.Model:
     g = Graph()
     ids = g.input("input_ids", I, ["batch", "steps"])
     for name in others:
@@ -30,12 +34,15 @@ def decoder(layers: Any = ("0", "1"), size: int = 4, others: tuple[str, ...] = (
         for half in HALVES:
             past = g.input(f"past_key_values.{layer}.{half}", F, ["batch", 3, "past", size + place * (size == 5)])
             g.output(g.Neg(past), f"present.{layer}.{half}")
-    g.output(g.facts(g.Cast(ids, to=F), shape=["batch", "steps", 9]), "logits")
+    scores = g.facts(g.Cast(ids, to=F), shape=["batch", "steps", 9])
+    if weight is not None:
+        scores = g.MatMul(g.Expand(g.Unsqueeze(g.Cast(ids, to=F), [2]), [1, 1, len(weight)]), weight)
+    g.output(scores, "logits")
     return g.model()
 
 
 def written(
-    model: ir.Model, folder: Path, config: Any = None, chosen: Any = None, file: str = "model.onnx"
+    model: ir.Model, folder: Path, config: Any = None, chosen: Any = None, file: str = "model.onnx", quantize: str = ""
 ) -> dict[str, Any]:
     files = {"config.json": config or CONFIG, "generation_config.json": chosen or {}}
     for name, content in files.items():
@@ -44,7 +51,8 @@ def written(
     report = Report("test")
     report.target = str(folder / file)
     (folder / file).parent.mkdir(exist_ok=True)
-    backend.write(model, folder / file, "onnx", Options(extra={"runtime": "genai"}), report)
+    options = Options(quantize=quantize, extra={"runtime": "genai"})
+    backend.write(model, folder / file, "onnx", options, report)
     found: dict[str, Any] = json.loads(model.meta[COMPANIONS_KEY]["genai_config.json"])
     return found
 
@@ -73,6 +81,15 @@ def test_it_names_what_the_file_has(tmp_path: Path) -> None:
     search = found["search"]
     assert (search["max_length"], search["temperature"], search["top_k"]) == (99, 0.5, 50)
     assert not search["past_present_share_buffer"]
+
+
+@pytest.mark.parametrize(("quantize", "bits"), [("int8", 8), ("int8-weights", 8), ("int4", 4)])
+def test_weights_are_stored_in_blocks(quantize: str, bits: int, tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).normal(size=(4, 9)).astype(np.float32)
+    written(decoder(weight=weight), tmp_path, quantize=quantize)
+    nodes = [n for n in onnx.load(tmp_path / "model.onnx").graph.node if n.op_type == "MatMulNBits"]
+    numbers = {a.name: a.i for a in nodes[0].attribute}
+    assert numbers == {"K": 4, "N": 9, "bits": bits, "block_size": 32, "accuracy_level": 4}
 
 
 @pytest.mark.parametrize(

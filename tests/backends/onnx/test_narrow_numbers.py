@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,9 @@ WAYS = {
     "int4 weights in blocks of 32": (convolution, {"quantize": "int4"}),
     "int4 weights in blocks of 128": (dense, {"quantize": "int4", "block_size": 128, "zero_points": True}),
     "int4 weights and int8 activations in blocks of 32": (dense, {"quantize": "int4", "accuracy_level": "4"}),
+    "int8 weights in blocks of 32": (convolution, {"quantize": "int8-weights"}),
+    "int8 weights in blocks of 64": (dense, {"quantize": "int8-weights", "block_size": 64, "zero_points": True}),
+    "int8 weights and int8 activations in blocks of 32": (dense, {"quantize": "int8-weights", "accuracy_level": "4"}),
 }
 
 
@@ -241,6 +245,34 @@ def test_the_verdict_takes_what_the_bits_do_and_no_more(stored: str, tmp_path: P
     by[name].CopyFrom(onnx.numpy_helper.from_array((tensor * factor).astype(tensor.dtype), name))
     onnx.save(changed, tmp_path / "changed.onnx")
     assert verdict(tmp_path / "changed.onnx").status == FAIL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("quantize", "level"), [("int8-weights", "0"), ("int8-weights", "4"), ("int4", "4")])
+def test_wrong_scales_and_zero_points_of_blocks_are_found(quantize: str, level: str, tmp_path: Path) -> None:
+    """A file with other scales or zero points is FAIL; one wrong block of 96 is no PASS."""
+    onnx.save(dense(), tmp_path / "dense.onnx")
+    options = {"quantize": quantize, "accuracy_level": level, "zero_points": True}
+    done = convert.convert(tmp_path / "dense.onnx", "onnx", tmp_path / "narrow.onnx", **options)
+    assert done.verdict.status == PASS, done.verdict.reason
+    again = convert.verify(tmp_path / "dense.onnx", tmp_path / "narrow.onnx")
+    assert again.verdict.status == PASS, again.verdict.reason
+
+    def verdict(name: str, change: Callable[[np.ndarray], np.ndarray], count: int | None) -> str:
+        changed = onnx.load(tmp_path / "narrow.onnx")
+        tensor = next(t for t in changed.graph.initializer if t.name == name)
+        numbers = onnx.numpy_helper.to_array(tensor).copy()
+        numbers.flat[:count] = change(numbers.flat[:count])
+        tensor.CopyFrom(onnx.numpy_helper.from_array(numbers, name))
+        onnx.save(changed, tmp_path / "changed.onnx")
+        return convert.verify(tmp_path / "dense.onnx", tmp_path / "changed.onnx").verdict.status
+
+    factor = np.float32(1.1 if quantize == "int8-weights" else 2)
+    shift = np.uint8(4 if quantize == "int8-weights" else 0x44)
+    assert verdict("w_scales", lambda scales: scales * factor, None) == FAIL
+    assert verdict("w_zero_points", lambda zeros: zeros ^ shift, None) == FAIL
+    assert verdict("w_scales", lambda scales: scales * factor, 1) != PASS
+    assert verdict("w_zero_points", lambda zeros: zeros ^ shift, 1) != PASS
 
 
 def test_every_weight_of_8_bits_has_a_scale_for_each_channel(tmp_path: Path) -> None:
@@ -277,6 +309,7 @@ def test_numbers_that_mask_something_out_have_no_steps(tmp_path: Path) -> None:
         ({"dtype": "float16", "opset": 12}, "takes opset 13"),
         ({"quantize": "int8", "opset": 11}, "takes opset 13"),
         ({"quantize": "int4", "calibrate": {"x": X}}, "takes no --calibrate"),
+        ({"quantize": "int8-weights", "opset": 12}, "takes opset 13"),
         ({"quantize": "int8", "calibrate": {"z": X}}, "calibration data is for z"),
         ({"quantize": "int8", "calibrate": {"x": X[:, :3]}}, "has shape"),
     ],
@@ -318,8 +351,9 @@ def test_the_root_logger_of_a_program_stays_as_it_is(tmp_path: Path) -> None:
 def test_options_without_what_they_belong_to_are_noted(tmp_path: Path) -> None:
     _, report = written(dense(), tmp_path / "m.onnx", keep_io=True, block_size=64)
     assert report.notes == [
-        "--keep-io changes nothing without --dtype", "--block-size changes nothing without --quantize int4"
-    ]  # fmt: skip
+        "--keep-io changes nothing without --dtype",
+        "--block-size changes nothing without --quantize int4 or int8-weights",
+    ]
 
 
 @pytest.mark.parametrize(("operator", "loads"), [("Sigmoid", False), ("Reshape", True)])

@@ -76,6 +76,10 @@ def test_four_bits_are_a_matter_of_the_weights_of_products(tmp_path: Path) -> No
     scales = array("s", np.ones(8))
     half = [*PLAIN[:-1], node("MatMulNBits", "r q s", "y", **blocks)]
     assert storage_of(written(path, half, array("w", W), packed, scales)) == "int4 weights in blocks of 32"
+    bytes_of_q = array("q", np.zeros((8, 1, 32)), np.uint8)
+    eight = [*PLAIN[:-1], node("MatMulNBits", "r q s", "y", **{**blocks, "bits": 8, "accuracy_level": 4})]
+    stored = "int8 weights and int8 activations in blocks of 32"
+    assert storage_of(written(path, eight, array("w", W), bytes_of_q, scales)) == stored
     wide = array("w", RNG.normal(size=(16, 32)))
     few = [*PLAIN[:2], node("MatMul", "r v", "t"), node("Slice", "t zero one last", "u"),
            node("MatMulNBits", "u q s", "z", **{**blocks, "K": 1}), node("Add", "t z", "y")]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Stores the weights of matrix products in 4 bits, by blocks (MatMulNBits), with onnxruntime's own kernel.
+"""Stores the weights of matrix products in 4 or 8 bits, by blocks (MatMulNBits), with onnxruntime's own kernel.
 
 Each weight is read when it is quantized and released afterwards, so that only the result is kept in memory.
 """
@@ -20,17 +20,17 @@ from convert.runtimes.onnx import import_onnxruntime
 
 from .lower import drop_unused_weights
 
-_BITS = 4
 _DOMAIN = "com.microsoft"
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How weights are stored in 4 bits: blocks of `size` with a scale, and a zero point if `zero_points`.
+    """How weights are stored in `bits`, 4 or 8: blocks of `size` with a scale, and a zero point if `zero_points`.
 
     accuracy_level: the attribute of MatMulNBits; 4 lets onnxruntime round the activations to 8 bits in such blocks.
     """
 
+    bits: int = 4
     size: int = 32
     zero_points: bool = False
     accuracy_level: int = 0
@@ -52,7 +52,7 @@ def quantize_products(model: ir.Model, blocks: Blocks) -> None:
             stored[weight] = _stored(model.graph, str(weight.name), tensor, blocks)
         _replace(node, [x, *stored[weight]], dims_of(tensor), blocks)
     if not stored:
-        raise UsageError("the model has no weights that --quantize int4 stores narrower", hint="leave it out")
+        raise UsageError("the model has no weights that --quantize stores in blocks", hint="leave it out")
     model.graph.opset_imports.setdefault(_DOMAIN, 1)
     drop_unused_weights(model)
 
@@ -67,19 +67,18 @@ def _stored(graph: ir.Graph, name: str, tensor: ir.TensorProtocol, blocks: Block
     count = math.ceil(inputs / blocks.size)
     if inputs % blocks.size:
         numbers = np.pad(numbers, ((0, count * blocks.size - inputs), (0, 0)))
-    packed = np.zeros((outputs, count, blocks.size * _BITS // 8), np.uint8)
+    packed = np.zeros((outputs, count, blocks.size * blocks.bits // 8), np.uint8)
     scales = np.zeros((outputs, count), numbers.dtype)
-    zeros = np.zeros((outputs, math.ceil(count * _BITS / 8)), np.uint8)
-    _pybind_state.quantize_matmul_4bits(
-        packed, numbers, scales, zeros, blocks.size, outputs, inputs, not blocks.zero_points
-    )
-    found = {"Q4": packed, "scales": scales, **({"zero_points": zeros} if blocks.zero_points else {})}
+    zeros = np.zeros((outputs, math.ceil(count * blocks.bits / 8)), np.uint8)
+    quantize = {4: _pybind_state.quantize_matmul_4bits, 8: _pybind_state.quantize_matmul_8bits}[blocks.bits]
+    quantize(packed, numbers, scales, zeros, blocks.size, outputs, inputs, not blocks.zero_points)
+    found = {f"Q{blocks.bits}": packed, "scales": scales, **({"zero_points": zeros} if blocks.zero_points else {})}
     return [register_initializer(graph, f"{name}_{part}", ir.tensor(array)) for part, array in found.items()]
 
 
 def _replace(node: ir.Node, inputs: list[ir.Value], dims: Sequence[int], blocks: Blocks) -> None:
     """Put a MatMulNBits in the place of a product whose weight has `dims`."""
-    numbers = {"K": dims[0], "N": dims[1], "bits": _BITS, "block_size": blocks.size}
+    numbers = {"K": dims[0], "N": dims[1], "bits": blocks.bits, "block_size": blocks.size}
     if blocks.accuracy_level:  # runtimes without the attribute read files without it
         numbers["accuracy_level"] = blocks.accuracy_level
     attributes = [ir.AttrInt64(name, number) for name, number in numbers.items()]
@@ -95,7 +94,7 @@ def _replace(node: ir.Node, inputs: list[ir.Value], dims: Sequence[int], blocks:
 
 
 def _write_gemms_as_products(model: ir.Model) -> None:
-    """Rewrite each dense layer as MatMul and Add, because the 4-bit operator replaces a MatMul."""
+    """Rewrite each dense layer as MatMul and Add, because the operator with blocks replaces a MatMul."""
     for node in [n for n in model.graph if n.op_type == "Gemm" and n.domain == ""]:
         weight, numbers = constant(node.inputs[1]), node.attributes
         plain = numbers.get_float("alpha", 1.0) == 1 and numbers.get_float("beta", 1.0) == 1
