@@ -422,7 +422,11 @@ def verify(
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
     _note_unread_options(chosen, left, report)
     forms = [form for form in plugin.formats().values() if form.kind == right.kind]
-    chosen = replace(chosen, single_size_branch=bool(forms) and all(form.single_size_branch for form in forms))
+    chosen = replace(
+        chosen,
+        single_size_branch=bool(forms) and all(form.single_size_branch for form in forms),
+        counterparts=_declared_inputs(right),
+    )
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
         chosen, graph = read_for_target(left, chosen, report)
@@ -437,6 +441,16 @@ def verify(
     with naming_large_inputs(chosen, report.inputs):
         report.verdict = verify_two(left, right, graph, chosen, method, report)
     return report
+
+
+def _declared_inputs(side: Source) -> tuple[str, ...]:
+    """Return the names of the inputs that an artefact declares, as far as its runner reads them without running it."""
+    tell = getattr(plugin.runner_for(side.kind), "declared_signature", None)
+    try:
+        found = tell(side) if tell is not None else None
+    except ConvertError:  # its own reader reports what is wrong with it
+        return ()
+    return tuple(tensor.name for tensor in found.inputs) if found is not None else ()
 
 
 @convert_errors()

@@ -15,7 +15,7 @@ from convert.outcome.report import Report
 from convert.outcome.verdict import FAIL, PASS, Verdict
 from convert.parity.inputs.boundary_values import COUNTERPART_KEY
 from convert.parity.method import VerifyMethod
-from convert.parity.pairing.counterparts import find_counterparts, narrow_dims
+from convert.parity.pairing.counterparts import find_counterparts, narrow_calls, narrow_dims
 from convert.parity.pairing.weight_contents import judge_weights
 from convert.parity.pairing.weights import describe_weights, weight_differences
 from convert.parity.verify import verify
@@ -43,7 +43,8 @@ def verify_two(
     report.renamed = made.changed()
     if isinstance(other, ir.Model):
         pairs = find_counterparts(graph, other, method.pairs, options.layout, names, made)
-        for note in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
+        limits = (*narrow_dims(graph, other, pairs, options.layout, names), *narrow_calls(graph, other, pairs, names))
+        for note in (*pairs.notes, *limits):
             report.note(note)
         theirs = {str(v.name): v for v in other.graph.inputs}
         for value in graph.graph.inputs:

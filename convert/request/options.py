@@ -108,6 +108,8 @@ class Options:
     dump_passes: the folder that gets the graph after each pass (`passes.run_passes`).
     check_passes: check the graph after each pass, and name the one that broke it.
     single_size_branch: read only one branch of a model that decides on sizes, because the format has no such branches.
+    counterparts: names of the inputs of an artefact that the model is compared with. Inputs that the model computes if
+        they are left out (the positions of tokens) are left out unless they are among these names.
     extra: values of other options that frontends and backends declare (`plugin.Option.of` reads them), by name.
     """
 
@@ -133,6 +135,7 @@ class Options:
     dump_passes: Path | None = None
     check_passes: bool = False
     single_size_branch: bool = False
+    counterparts: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import onnx_ir as ir
 from convert import plugin
 from convert.activity import doing
 from convert.errors import ConvertError, Unsupported
+from convert.graph.metadata import RANGE_KEY
 from convert.graph.values import known_dims
 from convert.outcome.notes import Note
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Finding, GenerationVerdict, Verdict
@@ -146,12 +148,13 @@ def compare_generation(
 
 
 def _prompt(graph: ir.Model, how: Generation) -> tuple[np.ndarray, np.ndarray]:
-    """Return two rows of token ids and their mask; one row is shorter if the decoder has a mask."""
+    """Return two rows of token ids and their mask; one row is shorter if the decoder has a mask that may have zeros."""
     logits = next(v for v in graph.graph.outputs if v.name == how.logits)
     count = (known_dims(logits) or (None,))[-1]
     words = np.random.default_rng(0).integers(1, count if isinstance(count, int) and count > 1 else 2, (_ROWS, _LENGTH))
     mask = np.ones_like(words)
-    if how.mask:
+    noted = next((v.metadata_props.get(RANGE_KEY, "[0]") for v in graph.graph.inputs if v.name == how.mask), "[1]")
+    if json.loads(noted)[0] == 0:
         mask[0, :_PADDING] = words[0, :_PADDING] = 0
     return words, mask
 

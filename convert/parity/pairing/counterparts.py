@@ -10,14 +10,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.errors import UsageError
 from convert.graph.claims import CLAIMS_KEY, Claims, narrows
-from convert.graph.metadata import DIMS_KEY
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import Dim, known_dims
 from convert.outcome.notes import Note
@@ -314,6 +314,51 @@ def narrow_dims(
         Note(f"compared at {name} = {size} only, which {names[1]} is fixed to", code="limited-sizes")
         for name, size in fixed.items()
     ]
+
+
+def narrow_calls(left: ir.Model, right: ir.Model, pairs: Counterparts, names: tuple[str, str]) -> list[Note]:
+    """Restrict the inputs of the left to the integers and sizes that operators of the right take; return notes on them.
+
+    Example: GroupQueryAttention reads no mask, so that a mask is all ones. Limits that a file only claims are left out.
+    """
+    claimed = [each for each in right.meta.get(CLAIMS_KEY, []) if isinstance(each, Claims)]
+    theirs, dims, found = {str(v.name): v for v in right.graph.inputs}, dict[str, str](), list[str]()
+    for value in left.graph.inputs:
+        other = theirs[pairs.inputs[str(value.name)]]
+        both = zip(known_dims(other) or (), known_dims(value) or (), strict=False)
+        dims |= {b: a for b, a in both if isinstance(a, str) and isinstance(b, str) and b.isidentifier()}
+    for value in left.graph.inputs:
+        other = theirs[pairs.inputs[str(value.name)]]
+        text, own = (side.metadata_props.get(RANGE_KEY) for side in (other, value))
+        if text is None or any(str(other.name) in each.ranges for each in claimed):
+            continue
+        wanted = [_renamed(end, dims) if isinstance(end, str) else end for end in json.loads(text)]
+        ends = wanted if own is None else _common_range(json.loads(own), wanted)
+        if ends is not None and json.dumps(ends) != own:
+            value.metadata_props[RANGE_KEY] = json.dumps(ends)
+            found.append(f"{value.name} = {ends[0]}" if ends[0] == ends[1] else f"{value.name} in {ends}")
+    known = json.loads(left.metadata_props.get(GUARDS_KEY, "[]"))
+    guards = json.loads(right.metadata_props.get(GUARDS_KEY, "[]"))
+    own_to_file = {guard for each in claimed for guard in each.guards}
+    added = [_renamed(guard, dims) for guard in guards if guard not in own_to_file]
+    added = [guard for guard in added if guard not in known]
+    left.metadata_props[GUARDS_KEY] = json.dumps([*known, *added])
+    told = ", ".join([*found, *added])
+    text = f"compared at {told} only, because operators of {names[1]} take nothing else"
+    return [Note(text, code="limited-inputs")] if told else []
+
+
+def _common_range(one: Sequence[Any], other: Sequence[Any]) -> list[Any] | None:
+    """Return the range of integers that two ranges share; None if they are empty or not known to share any."""
+    if not all(isinstance(end, int) for end in (*one[:2], *other[:2])):
+        return None
+    low, high = max(one[0], other[0]), min(one[1], other[1])
+    return [low, high, *one[2:]] if low <= high else None
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """Return a condition on dims, or a sum of them, with the dims' other names."""
+    return re.sub(r"[^\W\d]\w*", lambda found: names.get(found[0], found[0]), text)
 
 
 def _both(one: Sequence[int | None], other: Sequence[int | None]) -> list[int | None]:

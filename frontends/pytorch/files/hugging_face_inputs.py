@@ -43,7 +43,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     """
     usual = {str(s.name): s for s in _default_specs(model)}
     if not options.inputs and not options.examples and generates_with_cache(model, TASK.of(options)):
-        return _decoder_specs(model)
+        return [s for s in _decoder_specs(model) if s.name not in _left_out(options)]
     if any(s.name == PAST for s in options.inputs):
         usual = {n: s for n, s in usual.items() if n == model.main_input_name} | {
             str(s.name): s for s in _past_specs(model)
@@ -62,6 +62,15 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     order += [n for n in named if n not in order] + [n for n in usual if is_cache_parameter(n) and n not in named]
     by_name = {s.name: s for s in wanted}
     return [_fill_spec(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
+
+
+def _left_out(options: Options) -> frozenset[str]:
+    """Return the inputs of a decoder that the artefact to compare it with computes, as transformers does without them.
+
+    Files of onnxruntime-genai's builder count positions from the length of the cache.
+    """
+    others = options.counterparts
+    return frozenset({"position_ids"} - set(others) if "input_ids" in others else ())
 
 
 def tower_specs(model: Any, names: Sequence[str], options: Options) -> list[InputSpec]:

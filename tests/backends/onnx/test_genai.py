@@ -34,10 +34,10 @@ def decoder(
         for half in HALVES:
             past = g.input(f"past_key_values.{layer}.{half}", F, ["batch", 3, "past", size + place * (size == 5)])
             g.output(g.Neg(past), f"present.{layer}.{half}")
-    scores = g.facts(g.Cast(ids, to=F), shape=["batch", "steps", 9])
-    if weight is not None:
-        scores = g.MatMul(g.Expand(g.Unsqueeze(g.Cast(ids, to=F), [2]), [1, 1, len(weight)]), weight)
-    g.output(scores, "logits")
+    if weight is None:
+        g.output(g.facts(g.Cast(ids, to=F), shape=["batch", "steps", 9]), "logits")
+    else:
+        g.output(g.MatMul(g.Expand(g.Unsqueeze(g.Cast(ids, to=F), [2]), [1, 1, len(weight)]), weight), "logits")
     return g.model()
 
 

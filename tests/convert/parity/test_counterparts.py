@@ -11,8 +11,9 @@ import onnx_ir as ir
 import pytest
 
 from convert.errors import UsageError
-from convert.graph.metadata import DIMS_KEY
-from convert.parity.pairing.counterparts import Counterparts, find_counterparts, narrow_dims
+from convert.graph.claims import CLAIMS_KEY, Claims
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
+from convert.parity.pairing.counterparts import Counterparts, find_counterparts, narrow_calls, narrow_dims
 from convert.request.naming import Names
 from tests.support.work import at_most_calls
 
@@ -329,3 +330,32 @@ def test_many_outputs_are_not_compared_each_with_all(names: str) -> None:
                 paired(left, right)
         else:
             assert len(paired(left, right).outputs) == count
+
+
+def noted(ranges: Mapping[str, str], guards: Sequence[str], dims: Sequence[str]) -> ir.Model:
+    """Return a model of a mask and positions whose operators take certain integers and sizes only."""
+    model = ends(named("mask", "places", dims=dims, dtype=I64), named("y"))
+    for input in model.graph.inputs:
+        if input.name in ranges:
+            input.metadata_props[RANGE_KEY] = ranges[str(input.name)]
+    model.metadata_props[GUARDS_KEY] = json.dumps(guards)
+    return model
+
+
+def test_what_operators_of_the_right_take_limits_the_left() -> None:
+    left = noted({"mask": "[0, 1]"}, ["rows < 9"], ("rows", "words"))
+    right = noted({"mask": "[1, 1]", "places": '[0, "n+1"]'}, ["batch == 1 or n == 1"], ("batch", "n"))
+    notes = narrow_calls(left, right, paired(left, right), NAMES)
+    found = {str(v.name): v.metadata_props[RANGE_KEY] for v in left.graph.inputs}
+    assert found == {"mask": "[1, 1]", "places": '[0, "words+1"]'}
+    assert json.loads(left.metadata_props[GUARDS_KEY]) == ["rows < 9", "rows == 1 or words == 1"]
+    assert [note.code for note in notes] == ["limited-inputs"]
+    assert "mask = 1, places in [0, 'words+1'], rows == 1 or words == 1 only" in notes[0]
+
+
+def test_what_a_file_of_the_right_claims_limits_nothing() -> None:
+    left = noted({"mask": "[0, 1]"}, [], ("rows", "words"))
+    right = noted({"mask": "[1, 1]"}, ["n == 1"], ("batch", "n"))
+    right.meta[CLAIMS_KEY] = [Claims("the target", guards=["n == 1"], ranges={"mask": "[1, 1]"})]
+    assert narrow_calls(left, right, paired(left, right), NAMES) == []
+    assert left.graph.inputs[0].metadata_props[RANGE_KEY] == "[0, 1]"

@@ -10,8 +10,9 @@ import pytest
 from onnx import helper
 
 from convert.graph import Graph
+from convert.graph.metadata import RANGE_KEY
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
-from convert.parity.generation.decoders import compare_generation, generation_of
+from convert.parity.generation.decoders import _prompt, compare_generation, generation_of
 from convert.runtimes.generation import Generation, generation_from_json, greedy
 from tests.support.onnx_support import info, model, read
 
@@ -76,6 +77,17 @@ def decoder(**more: Any) -> Any:
     inputs = [info(n, d, 7) for n, d in ends.items()] + [info(f"past_key_values.{h}", past) for h in halves]
     outputs = [info("logits", ["b", "s", 1]), *(info(f"present.{h}", after) for h in halves)]
     return model(nodes, inputs, outputs, [helper.make_tensor("last", 7, [1], [-1])])
+
+
+@pytest.mark.parametrize(("noted", "padded"), [(None, True), ("[0, 1]", True), ("[1, 1]", False)])
+def test_a_row_is_padded_if_the_mask_may_have_zeros(noted: str | None, padded: bool) -> None:
+    graph = read(decoder())
+    mask = next(v for v in graph.graph.inputs if v.name == "attention_mask")
+    if noted is not None:
+        mask.metadata_props[RANGE_KEY] = noted
+    how = generation_of(graph)
+    assert how is not None
+    assert (_prompt(graph, how)[1].min() == 0) == padded
 
 
 def test_only_decoders_with_a_cache_generate() -> None:

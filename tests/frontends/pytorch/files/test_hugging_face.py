@@ -330,6 +330,17 @@ def test_a_cache_made_by_the_names_of_dims_fits(folders: Path, tmp_path: Path) -
     np.testing.assert_allclose(session.run(["logits"], feed)[0], want, rtol=1e-4, atol=2e-5)
 
 
+def test_positions_are_left_out_beside_a_file_that_computes_them() -> None:
+    """Files of genai's builder have no positions; transformers counts them from the cache."""
+    model = make("llama")
+    for others, there in (((), True), (("input_ids", "position_ids"), True), (("input_ids", "attention_mask"), False)):
+        options = Options(counterparts=others, extra={"task": "text-generation-with-past"})
+        names = [spec.name for spec in requested_specs(model, options)]
+        assert ("position_ids" in names) == there
+        assert {"input_ids", "attention_mask"} <= set(names)
+        assert any(str(name).endswith("_key") for name in names)
+
+
 PLAIN = ["batch_size", "sequence_length"]
 
 
