@@ -15,10 +15,11 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from convert.activity import check_time
 from convert.graph.values import constant, is_random_node, known_dims
 from convert.passes.to_float64 import widen_model
 from convert.reference.control import CONTROL
-from convert.reference.executor import Executor, input_arrays
+from convert.reference.executor import Executor, input_arrays, read_values
 
 _DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 _MARGIN = 4.0
@@ -26,6 +27,8 @@ _MARGIN = 4.0
 _ROUNDINGS = 32.0
 """Largest acceptable error of a result, in roundings, relative to its root mean square."""
 _ROUNDS = 12
+_MANY = 1 << 16
+"""Elements from which on an array is tested for a faster way of rounding."""
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
@@ -82,6 +85,11 @@ def is_unbounded(array: np.ndarray) -> bool:
 
 def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the array rounded to `dtype`, in its own dtype."""
+    if array.dtype == np.float64 and array.size > _MANY:
+        # numpy rounds float32 with the processor's instruction, in a fraction of the time; weights are of float32.
+        single = array.astype(np.float32)
+        if np.array_equal(single, array):
+            return single.astype(dtype).astype(array.dtype)
     return array.astype(dtype).astype(array.dtype)
 
 
@@ -92,12 +100,12 @@ def largest_finite(dtype: str) -> float:
 
 def _wide_outputs(wide: ir.Model, feeds: Feeds, dtype: np.dtype) -> dict[str, str]:
     kept = _counting_nodes(wide.graph)
-    for _ in range(_ROUNDS):
+    for round_ in range(_ROUNDS):
         found: dict[str, str] = {}
         for feed in feeds:
-            probe = _Probe(dtype, kept)
+            probe = _Probe(dtype, kept, every=round_ == 0)
             with np.errstate(all="ignore"):
-                probe.graph(wide.graph, input_arrays(wide.graph, feed))
+                probe.run(wide.graph, input_arrays(wide.graph, feed))
             found = {**probe.found, **found}
         new = {name: reason for name, reason in found.items() if name not in kept}
         for node in wide.graph:
@@ -207,19 +215,43 @@ class _Rounded(Executor):
 class _Probe(Executor):
     """A reference executor that evaluates each node of the outermost graph a second time, with rounded inputs."""
 
-    def __init__(self, dtype: np.dtype, wide: Mapping[str, str]) -> None:
+    def __init__(self, dtype: np.dtype, wide: Mapping[str, str], *, every: bool = True) -> None:
+        """every: False evaluates nodes that stay wide only. The others depend on exact inputs alone, so that the first
+        run has found what there is.
+        """
         super().__init__(set(), False)
-        self.dtype, self.wide = dtype, wide
+        self.dtype, self.wide, self.every_node = dtype, wide, every
         self.inside: dict[ir.Value, Any] = {}
         """Values between nodes that stay wide: computed from rounded inputs, but not rounded themselves."""
         self.found: dict[str, str] = {}
+        self.fetched: dict[ir.Value, Any] = {}
+        """The inputs of the current node: reading a weight widens it, which takes long."""
         self.unit = float(ml_dtypes.finfo(dtype).eps) / 2
         self.largest = float(ml_dtypes.finfo(dtype).max)
 
+    def run(self, graph: ir.Graph, inputs: Sequence[np.ndarray]) -> None:
+        """Evaluate the nodes on these inputs; without `every`, only those that nodes that stay wide need."""
+        needed = set(graph if self.every_node else _needed(graph, self.wide))
+        self.depth = 1
+        for value, array in zip(graph.inputs, inputs, strict=True):
+            self._store(value, array)
+        for node, dead in self._plan(graph):
+            check_time()
+            if node in needed:
+                self._run(node)
+            for value in dead:
+                self.values.pop(value, None)
+
+    def get(self, value: ir.Value | None) -> Any:
+        return self.fetched[value] if value in self.fetched else super().get(value)
+
     def _run(self, node: ir.Node) -> None:
-        inputs = [self.get(v) for v in node.inputs] if self.depth == 1 else []
+        probed = self.depth == 1 and (self.every_node or _name(node) in self.wide)
+        inputs = [self.get(v) for v in node.inputs] if probed else []
+        self.fetched = {v: x for v, x in zip(node.inputs, inputs, strict=False) if v is not None}
         super()._run(node)
-        if self.depth == 1 and node.outputs:
+        self.fetched = {}
+        if probed and node.outputs:
             self.inside = {v: x for v, x in self.inside.items() if v in self.values}
             if reason := self._reason(node, inputs):
                 self.found.setdefault(_name(node), reason)
@@ -233,7 +265,7 @@ class _Probe(Executor):
             if value is None or not _floats(array):
                 continue
             margin = 1.0 if value.const_value is not None else _MARGIN
-            size = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+            size = _largest(array)
             if size * margin > self.largest:
                 return f"numbers up to {size:.1e}"
             if value.const_value is not None and array.size == 1 and self._is_lost(array):
@@ -287,6 +319,16 @@ class _Probe(Executor):
         return ""
 
 
+def _needed(graph: ir.Graph, wide: Mapping[str, str]) -> list[ir.Node]:
+    """Return the nodes of these names, and the ones that they need, the last first."""
+    found, wanted = [], set[ir.Value]()
+    for node in reversed(list(graph)):
+        if (node.outputs and _name(node) in wide) or wanted.intersection(node.outputs):
+            wanted.update(read_values(node))
+            found.append(node)
+    return found
+
+
 def _feeders(node: ir.Node, wide: Mapping[str, str]) -> list[ir.Node]:
     """Return the nearest nodes before `node` whose results are rounded, looking through nodes that stay wide."""
     found, pending, seen = [], [node], {node}
@@ -309,6 +351,12 @@ def _name(node: ir.Node) -> str:
 
 def _floats(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
+
+
+def _largest(array: np.ndarray) -> float:
+    """Return the largest absolute value among the finite elements, 0 without any."""
+    size = float(max(array.max(), -array.min()))
+    return size if np.isfinite(size) else float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def _rms(array: np.ndarray) -> float:
