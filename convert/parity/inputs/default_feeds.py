@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.parity.inputs import feeds as inputs
+from convert.parity.inputs.cost import is_large
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.long_sizes import long_feeds
 from convert.parity.inputs.saved import input_sets
@@ -51,7 +52,7 @@ def default_feeds(
     # Sets are dropped from the end: a source rejects sizes more often than numbers.
     pairs = method.counterparts
     whole = pairs is None or (not pairs.dtypes and len(pairs.kept) == len(graph.graph.outputs))
-    special = inputs.special_feed(graph, method.seeds, denormals) if whole else None
+    special = inputs.special_feed(graph, method.seeds, denormals, is_large(graph)) if whole else None
     far = far_feed(graph, method.seeds + 2) if whole and large else None
     uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
     longest = longest_feed(graph, method.seeds + 3) if whole else None

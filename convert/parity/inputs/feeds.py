@@ -18,7 +18,7 @@ from convert.graph.values import constant
 from convert.parity.inputs.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.inputs.noted_integers import noted_integers
 from convert.parity.inputs.size_guards import broken_guards, declared_size, evaluate, fit_sizes
-from convert.parity.inputs.special import ROWS, reaches_shapes, special_array
+from convert.parity.inputs.special import reaches_shapes, special_array, special_rows
 from convert.parity.inputs.word_inputs import drawn_words
 from convert.request.given_arrays import with_pairs
 from convert.request.nearest import saving_hint
@@ -136,22 +136,23 @@ def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
     return replace(sized_feed(model, seed, sizes), edge=True)
 
 
-def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | None:
+def special_feed(model: ir.Model, seed: int, denormals: bool = True, large: bool = False) -> Feed | None:
     """Return a feed with NaN, infinities, zeros, denormals and limits of integers; None if no input takes any.
 
-    If the leading dims may have `ROWS` rows, there is one row of each kind. denormals: whether to include denormals.
+    The leading dims have a size that gives each row of `special_rows` its place, if they may. denormals, large: as
+    there.
     """
-    sizes = next(iter(feed_sizes(model, 1)))
-    dims = possible_sizes(model, {n: ROWS if leading else sizes[n] for n, leading in free_dims(model).items()}) or sizes
+    sizes, rows = next(iter(feed_sizes(model, 1))), special_rows(denormals=denormals, large=large)
+    wanted = {n: len(rows) if leading else sizes[n] for n, leading in free_dims(model).items()}
+    dims = possible_sizes(model, wanted) or sizes
     plain = sized_feed(model, seed, dims).arrays
     arrays = {
-        str(v.name): special_array(v, plain[str(v.name)], bool(implied_limits(v)), denormals)
-        for v in model.graph.inputs
+        str(v.name): special_array(v, plain[str(v.name)], bool(implied_limits(v)), rows) for v in model.graph.inputs
     }
     if all(np.array_equal(arrays[n], plain[n]) for n in arrays):
         return None
     size_text = "".join(f", {k}={n}" for k, n in dims.items())
-    kinds = ["NaN", "infinities", "zeros", *(["denormals"] if denormals else []), "limits of integers"]
+    kinds = [*(kind for row in rows for kind in row), "limits of integers"]
     label = f"special values ({', '.join(kinds)}){size_text}"
     return Feed(label, arrays, edge=True, special=True)
 

@@ -7,6 +7,7 @@ similar numbers elsewhere. Only elements that the source computes alike in float
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -20,15 +21,29 @@ NEAR_OVERFLOW = 1e30
 """Numbers above this are close to overflow, which the order of a sum decides."""
 TINY = float(np.finfo(np.float32).tiny)
 """Numbers below this may be flushed to 0, as TensorFlow does."""
-ROWS = 4
-"""Rows of a batch: one with NaN, one with infinities, one of zeros, one of denormals."""
+NAN, INFINITIES, ZEROS, DENORMALS = "NaN", "infinities", "zeros", "denormals"
+Rows: TypeAlias = Sequence[Sequence[str]]
+"""The kinds of special values in each row of a batch. Zeros and denormals fill a row; the others are single numbers."""
+EVERY_KIND: Rows = ((NAN,), (INFINITIES,), (ZEROS,), (DENORMALS,))
+ROWS = len(EVERY_KIND)
 
 
-def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: bool = True) -> np.ndarray:
+def special_rows(*, denormals: bool, large: bool) -> Rows:
+    """Return the kinds of special values in each row. denormals: whether to include these. large: of a large model.
+
+    The time of large models counts: source and target run each row several times if they differ. They get two rows.
+    Their weights and biases make ordinary numbers of denormals in any case.
+    """
+    if large:
+        return (NAN, INFINITIES), (ZEROS,)
+    return EVERY_KIND if denormals else EVERY_KIND[:-1]
+
+
+def special_array(value: ir.Value, plain: np.ndarray, limited: bool, kinds: Rows = EVERY_KIND) -> np.ndarray:
     """Return a copy of `plain` with special values.
 
-    Floats: the first row along the first axis has a NaN, the second has infinities, the third is zeros, and later rows
-    are denormals if `denormals`. Arrays with fewer rows have the first of these; arrays without rows have one NaN.
+    Floats: each row along the first axis has the kinds of its place in `kinds`. If the last one is denormals, later
+    rows are denormals, too. Arrays without rows have the kinds of the first one.
 
     Integers: the limits of the dtype, and a number beyond those of the next narrower dtype, unless `limited`.
     """
@@ -46,16 +61,24 @@ def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: 
     if limited or value.dtype is None or not value.dtype.is_floating_point() or numpy_dtype(value.dtype).kind != "f":
         return array
     rows = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(1, -1)
-    middle = rows.shape[1] // 2
-    rows[0, middle] = np.nan
-    if len(rows) > 1:
-        rows[1, [0, middle]] = np.inf, -np.inf
-    if len(rows) > 2:
-        rows[2] = 0
-    if len(rows) > 3 and denormals:
-        least = np.finfo(array.dtype).tiny / np.array(4, array.dtype)
-        rows[3:] = np.resize(np.array([least, -least]), rows.shape[1])
+    for place, (row, wanted) in enumerate(zip(rows, kinds, strict=False)):
+        _fill(row if DENORMALS not in wanted else rows[place:], wanted)
     return rows.reshape(array.shape)
+
+
+def _fill(row: np.ndarray, kinds: Sequence[str]) -> None:
+    """Write special values into a row, or into several rows of denormals."""
+    count = row.shape[-1]
+    middle = count // 2
+    if ZEROS in kinds:
+        row[:] = 0
+    if DENORMALS in kinds:
+        least = np.finfo(row.dtype).tiny / np.array(4, row.dtype)
+        row[:] = np.resize(np.array([least, -least]), count)
+    if INFINITIES in kinds:
+        row[[0, middle]] = np.inf, -np.inf
+    if NAN in kinds:
+        row[(middle + count) // 2 if INFINITIES in kinds else middle] = np.nan
 
 
 _SHAPES = {

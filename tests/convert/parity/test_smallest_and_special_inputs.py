@@ -14,7 +14,7 @@ from convert.parity.inputs.feeds import (
     smallest_feed,
     special_feed,
 )
-from convert.parity.inputs.special import reaches_shapes, special_array
+from convert.parity.inputs.special import reaches_shapes, special_array, special_rows
 from tests.convert.parity.input_models import sized
 
 T = ir.DataType
@@ -68,6 +68,21 @@ def test_rows_of_nan_infinities_zeros_and_denormals(dtype: type) -> None:
     np.testing.assert_array_equal(special_array(value, np.ones((1, 2), dtype), False), np.array([[1, nan]], dtype))
     assert np.isnan(special_array(value, np.array(1, dtype), False))
     assert special_array(value, np.zeros((0, 3), dtype), False).shape == (0, 3)
+
+
+def test_large_models_have_two_rows_of_special_values() -> None:
+    feed = special_feed(sized(["n", 6]), 0, large=True)
+    assert feed is not None
+    assert feed.label == "special values (NaN, infinities, zeros, limits of integers), n=2"
+    first, zeros = feed.arrays["x"]
+    assert (first[0], first[3]) == (np.inf, -np.inf)
+    np.testing.assert_array_equal(np.isnan(first), [False] * 4 + [True, False])
+    np.testing.assert_array_equal(zeros, [0] * 6)
+    fixed = special_feed(sized([5, 6]), 0, large=True)
+    assert fixed is not None
+    assert np.isfinite(fixed.arrays["x"]).all(1).tolist() == [False, True, True, True, True]
+    assert np.isnan(special_array(ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT)), np.ones(1, np.float32),
+                                  False, special_rows(denormals=False, large=True)))  # fmt: skip
 
 
 @pytest.mark.parametrize(
