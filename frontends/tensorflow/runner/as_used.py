@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from convert.request.source import Source
 from .complex_pairs import fed_array, with_pairs
 from .graph_signature import complete_fused_attributes, read_frozen, signature_tensor_names
 from .keras_archive import load_keras
+from .kernels import is_usual_setting
 from .names import choose_signature, distinct_names, keras_names
 from .optimizer import session_config
 from .session import Feeds, FrozenGraph, run_graph
@@ -27,7 +27,10 @@ KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph")
 
 
 def run_each_way(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
-    """Return outputs by way, the first on all feeds, the others on the first. Raises if one of them fails."""
+    """Return outputs by way, the first on all feeds, the others on the first. Raises if one of them fails.
+
+    A way that runs the same graph as the way before is left out if this process has the second kind of kernels.
+    """
     return _WAYS[source.kind](source, feeds, options)
 
 
@@ -51,14 +54,13 @@ def _attempt(way: str, run: Callable[[], T]) -> T:
 
 
 def _saved_model_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
-    return {
-        "its signature, called by name": _attempt(
-            "loaded by tf.saved_model.load", lambda: _call_signature(source.file, feeds, options)
-        ),
-        "its signature in a session": _attempt(
+    called = _attempt("loaded by tf.saved_model.load", lambda: _call_signature(source.file, feeds, options))
+    ways = {"its signature, called by name": called}
+    if is_usual_setting(source):
+        ways["its signature in a session"] = _attempt(
             "run in a session", lambda: _run_in_session(source.file, feeds[:1], options)
-        ),
-    }
+        )
+    return ways
 
 
 def _call_signature(folder: Path, feeds: Feeds, options: Options) -> Outputs:
@@ -135,9 +137,8 @@ def _keras_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Out
         "called": _attempt("called", lambda: [call(lambda x: model(x, training=False), f, tensor) for f in feeds]),
         "called in a tf.function": _attempt("called in a tf.function", lambda: [call(graph, feeds[0], tensor)]),
     }
-    # This way runs the same graph as the way before, in both settings. Only the batching is new, so one run is enough.
-    once = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
-    if once and _fits_predict(model, [feeds[0][n] for n in inputs]):
+    # Only the batching is new in this way.
+    if is_usual_setting(source) and _fits_predict(model, [feeds[0][n] for n in inputs]):
         ways["run by predict"] = _attempt(
             "run by predict", lambda: [call(lambda x: model.predict(x, verbose=0), feeds[0], lambda v, _: v)]
         )
@@ -188,10 +189,10 @@ def _frozen_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Ou
         ]
         return [with_pairs(dict(zip(outputs, map(np.asarray, call(*tensors)), strict=True)))]
 
-    return {
-        "in a session": _attempt("in a session", lambda: run_graph(frozen, feeds, precision="float32")),
-        "as a function": _attempt("as a function", as_function),
-    }
+    ways = {"in a session": _attempt("in a session", lambda: run_graph(frozen, feeds, precision="float32"))}
+    if is_usual_setting(source):
+        ways["as a function"] = _attempt("as a function", as_function)
+    return ways
 
 
 _WAYS: dict[str, Callable[[Source, Feeds, Options], dict[str, Outputs]]] = {

@@ -39,8 +39,11 @@ def onednn_by_default() -> bool:
     bfloat16 (`IsMKLEnabled` in tensorflow/core/util/util.cc).
     """
     setting = os.environ.get(_ONEDNN, "")
-    if setting in ("0", "1"):
-        return setting == "1"
+    return setting == "1" if setting in ("0", "1") else _has_products()
+
+
+def _has_products() -> bool:
+    """Return whether this processor has instructions for products of bytes or bfloat16."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -76,10 +79,22 @@ def is_imported() -> bool:
 def settings(source: Source) -> list[dict[str, str]]:
     """Return the settings for both kinds of kernels, the processor's default first; another machine may have the other.
 
-    Returns only oneDNN's for graphs with operators that Eigen has no kernel for.
+    Returns only oneDNN's for graphs with operators that Eigen has no kernel for, and only Eigen's where `environment`
+    asks for them.
     """
+    if forced := environment(source):
+        return [forced]
     found = ["1"] if _has_operators(source, _ONLY_ONEDNN) else ["1", "0"] if onednn_by_default() else ["0", "1"]
     return [{_ONEDNN: value} for value in found]
+
+
+def is_usual_setting(source: Source) -> bool:
+    """Return whether this process has the kernels that the processor gets by default, or the only ones for `source`.
+
+    One of the processes that run an artefact has them, whatever the environment asks for.
+    """
+    usual = "1" if _has_products() else "0"
+    return len(settings(source)) == 1 or os.environ.get(_ONEDNN, usual) == usual
 
 
 def _has_operators(source: Source, pattern: re.Pattern[bytes]) -> bool:
