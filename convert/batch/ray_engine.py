@@ -74,11 +74,12 @@ def run_all(
         if tasks and not _task_slots(ray, cluster):
             raise UsageError(f"no machine of the cluster has {cluster.cpus:g} CPUs", hint="give fewer --cpus")
         remote = ray.remote(_run_task)
-        plan = (*kinds_and_formats(tasks), warm and len(tasks) > 1)
+        by, plan = versions(), (*kinds_and_formats(tasks), warm and len(tasks) > 1)
         try:
             while waiting or running:
                 signals.raise_deferred()
-                slots = _task_slots(ray, cluster) if jobs is None else min(jobs, _task_slots(ray, cluster))
+                slots = _task_slots(ray, cluster)
+                slots = slots if jobs is None else min(jobs, slots)
                 while waiting and len(running) < max(slots, 1):
                     sent = replace(waiting.pop(), since=time.monotonic())
                     sent.attempts += 1
@@ -86,8 +87,8 @@ def run_all(
                         seen.add(sent.task.output)
                         started(sent.task)
                     wanted = _resources(ray, sent.task, cluster)
-                    running[remote.options(**wanted).remote(sent.task, versions(), plan)] = sent
-                for reference in ray.wait(list(running), timeout=_PATIENCE)[0]:
+                    running[remote.options(**wanted).remote(sent.task, by, plan)] = sent
+                for reference in _finished(ray, list(running)):
                     sent = running.pop(reference)
                     ending = _task_result(ray, reference, sent)
                     again = _task_to_retry(ray, sent, ending, retries)
@@ -100,6 +101,17 @@ def run_all(
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
+
+
+def _finished(ray: Any, references: list[Any]) -> list[Any]:
+    """Wait until a task ends, for at most `_PATIENCE`, and return all that have ended.
+
+    Between two calls the engine looks at the cluster, which costs the more the more machines it has. A large cluster
+    ends many tasks at a time.
+    """
+    ray.wait(references, timeout=_PATIENCE)
+    ended: list[Any] = ray.wait(references, num_returns=len(references), timeout=0)[0]
+    return ended
 
 
 def _resources(ray: Any, task: Task, cluster: Cluster) -> dict[str, Any]:
