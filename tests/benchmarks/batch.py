@@ -2,7 +2,7 @@
 
     python tests/benchmarks/batch.py [--models 24] [--rounds 2] [--tiny] [--no-verify] [--cold] [--only PART]
 
-PART is zoo, tasks or driver:
+PART is zoo, tasks, driver or cluster:
 
 - zoo: PyTorch networks with 0.2 to 2 million parameters (MobileNet V1 of several widths, VGG with batch norms,
   transformer encoders; with --tiny networks of a few layers), each to ONNX or to a SavedModel. `convert batch` runs
@@ -12,6 +12,9 @@ PART is zoo, tasks or driver:
 - tasks: CPU seconds of one task, by source and target: in a new interpreter (cold), and in a fork of a warm process.
   The start of the warm process is a line of its own.
 - driver: the time that the process which drives a batch spends on each task. A large cluster waits for it.
+- cluster: an ONNX file of two layers, copied `--models` times, from ONNX to ONNX on a Ray cluster that is started here
+  with 4 workers. The overhead of a task is the time between the ends of the first and the last task, times the workers
+  by the tasks, without the time that workers report: what engine and cluster add. Only this part needs Ray.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +37,7 @@ import torch
 from clocks import record
 from torch import nn
 
+import convert
 from convert.batch.fork_server_pool import fork_server_socket
 from convert.batch.journal import Journal
 from convert.batch.plan import Task
@@ -217,6 +222,37 @@ def driver() -> None:
         )
 
 
+WORKERS = 4
+"""Workers of the cluster."""
+
+
+def cluster(count: int, verify: bool) -> None:
+    """Run small tasks on a Ray cluster that is started for them, and print what each of them costs beyond its work."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+        torch.save(layers, folder / "net.pt")
+        convert.convert(folder / "net.pt", "onnx", folder / "net.onnx", inputs=["input:float32[batch,8]"], verify=False)
+        rows = [f"[defaults]\nverify = {str(verify).lower()}\n"]
+        for i in range(count):
+            shutil.copyfile(folder / "net.onnx", folder / f"{i}.onnx")
+            rows.append(f'[[models]]\nsource = "{i}.onnx"\nto = "onnx"\n')
+        (folder / "zoo.toml").write_text("\n".join(rows))
+        share = str((os.cpu_count() or 1) / WORKERS)
+        command = [sys.executable, "-m", "convert", "batch", str(folder / "zoo.toml"), "-o", str(folder / "out"),
+                   "--engine", "ray", "--cpus", share, "-q"]  # fmt: skip
+        wall, _ = timed(lambda: subprocess.run(command, check=True))
+        records = [json.loads(line) for line in (folder / "out" / "journal.jsonl").read_text().splitlines()]
+    ended = [r for r in records if r["event"] == "ended"]
+    first, last = min(r["time"] for r in ended), max(r["time"] for r in ended)
+    work = sum(r["seconds"] for r in ended) / len(ended)
+    each = (last - first) * WORKERS / (len(ended) - 1)
+    began, case = min(r["time"] for r in records), f"{count} small tasks, {WORKERS} workers"
+    record(case, "overhead of a task on a Ray cluster", "s", each - work, 0.3, "0.3 s")
+    print(f"{case}: {wall:.1f} s, the first end after {first - began:.1f} s")
+    print(f"a task: {each:.3f} s of a worker's time, of which it works {work:.3f}, overhead {each - work:.3f}")
+
+
 def _print(what: str, work: Callable[[], object], count: int, unit: float, text: str) -> None:
     start = time.process_time()
     work()
@@ -249,7 +285,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="networks of a few layers")
     parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--cold", action="store_true")
-    parser.add_argument("--only", choices=["zoo", "tasks", "driver"])
+    parser.add_argument("--only", choices=["zoo", "tasks", "driver", "cluster"])
     args = parser.parse_args()
     if args.only in (None, "zoo"):
         zoo(args.models, args.rounds, args.verify, args.cold, tiny if args.tiny else small)
@@ -257,6 +293,8 @@ def main() -> None:
         tasks(args.verify)
     if args.only in (None, "driver"):
         driver()
+    if args.only == "cluster":
+        cluster(args.models, args.verify)
 
 
 if __name__ == "__main__":

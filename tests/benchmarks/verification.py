@@ -1,17 +1,22 @@
 """Measure the cost of a verification beside the runs that it needs: source and target on the same inputs.
 
-    python tests/benchmarks/verification.py [--rounds 1] [--models mnist lstm bert-tiny …] [--to onnx]
+    python tests/benchmarks/verification.py [--rounds 1] [--models mnist lstm bert-tiny …] [--to onnx tf]
 
 Each network is converted by the command without verification and with it. The difference in CPU seconds of all
 processes is the cost of the verification. The runs alone are measured in a process that has imported PyTorch, or the
 runtime of the target: it loads the model and runs it once on every set of inputs that the verification compared
 (`--save-inputs`), with the command's own variables for threads.
 
-`runs` counts the runs of a model on one set of inputs, in the source, the target and the shared graph.
+`imports` is the part of the cost that imports take: the modules of the verification, and the target's runtime as far as
+the conversion has not imported it. TensorFlow is imported a second time, in a process with its other set of kernels.
+The ratios are given with the imports and without them:
 
-The target is the cost of both runs plus one second; the last column is the cost divided by that. `float64` is the time
-of the source in float64 divided by its time in float32, both loaded and run as the verification does it. The figures
-are medians over the rounds.
+- `of runs`: the cost divided by the runs alone (the target for large models is 1.5)
+- `+ 1 s`: the cost divided by the runs alone plus one second (the target for small models is 1)
+
+`runs` counts the runs of a model on one set of inputs, in the source, the target and the shared graph. `float64` is the
+time of the source in float64 divided by its time in float32, both loaded and run as the verification does it. The
+figures are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +37,20 @@ from clocks import child, measured, record
 
 from convert.processes.interpreter import set_thread_variables
 
-MODELS = ("mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50", "bert-base")
+TIMM = {
+    "mobilenetv2": "mobilenetv2_100",
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "efficientnet-b0": "efficientnet_b0",
+}
+"""Convolutional networks by their names in timm."""
+MODELS = ("mnist", "lstm", "bert-tiny", *TIMM, "bert-base")
 SUFFIX = {"onnx": ".onnx", "tf": ".savedmodel"}
+KINDS = {"onnx": "onnx", "tf": "savedmodel"}
 INPUTS = {
     "mnist": ["float32[batch,1,28,28]"],
     "lstm": ["float32[batch,16,128]"],
-    "mobilenetv2": ["float32[batch,3,224,224]"],
-    "resnet50": ["float32[batch,3,224,224]"],
+    **{name: ["float32[batch,3,224,224]"] for name in TIMM},
 }
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,8 +67,8 @@ def build(name: str) -> Any:
         return torch.load(ROOT / "fixtures" / "mnist_cnn.pt", weights_only=False)
     if name == "lstm":
         return _tagger()
-    if name in ("mobilenetv2", "resnet50"):
-        return create({"mobilenetv2": "mobilenetv2_100"}.get(name, name))
+    if name in TIMM:
+        return create(TIMM[name])
     declare_torchvision_operators()
     from transformers import BertConfig, BertModel
 
@@ -159,6 +172,33 @@ def _with_tensorflow() -> Any:
     return load
 
 
+def import_seconds(target: str, setting: int) -> float:
+    """Return CPU seconds of the imports of a verification in the process that runs the target under one setting.
+
+    The first setting runs in a fork of the process that converts, and imports what the conversion has not imported.
+    """
+    from convert.processes import fork_server
+    from convert.processes.interpreter import claim_process, paused_garbage_collection
+    from convert.processes.process import settings_of
+    from convert.request.source import Source
+
+    claim_process()
+    import convert.api  # noqa: F401
+
+    found = settings_of(Source(KINDS[target]))
+    if setting >= len(found):
+        return 0.0
+    os.environ.update(found[setting])
+    with paused_garbage_collection():
+        if setting:
+            fork_server.preload([], [])
+        else:
+            fork_server.preload_packages(["torch-export"], [target])
+        start = time.process_time()
+        fork_server.preload([KINDS[target]], [])
+        return time.process_time() - start
+
+
 def both_precisions(path: Path, feeds: Path) -> dict[str, float]:
     """Return CPU seconds of the source in float32 and in float64, as the verification runs it."""
     from convert.frontends.pytorch.runner.run import run
@@ -230,18 +270,23 @@ def row(name: str, target: str, rounds: int, folder: Path) -> None:
         for precision, seconds in child(__file__, "--precisions", str(source), str(feeds)).items():
             taken[precision].append(seconds)
     runs = child(__file__, "--count", str(source), target, str(out))
+    imports = sum(child(__file__, "--imports", target, str(setting))["seconds"] for setting in (0, 1))
     cost = {what: statistics.median(found) for what, found in taken.items()}
     verification, alone = cost["verified"] - cost["plain"], cost["source"] + cost["target"]
     case = f"{name} → {target}, {sets:.0f} sets"
+    rest = verification - imports
     record(case, "CPU time of a verification", "s", verification, alone + 1, "the runs alone and a second")
+    record(case, "CPU time of a verification without imports", "s", rest, alone + 1, "the runs alone and a second")
     record(case, "runs of a model in a verification", "runs", sum(runs.values()), 10, "the limit")
     record(case, "CPU time of the source in float64", "s", cost["float64"], cost["float32"], "in float32")
+    ratios = [verification / alone, rest / alone, verification / (alone + 1), rest / (alone + 1)]
+    figures = [cost["plain"], cost["verified"], verification, imports, cost["source"], cost["target"], *ratios]
     print(
-        f"{name:<12} {target:<5} {sets:4.0f} {cost['plain']:8.2f} {cost['verified']:9.2f} {verification:8.2f} "
-        f"{cost['source']:7.2f} {cost['target']:7.2f} {cost['float64'] / cost['float32']:8.2f} "
-        f"{verification / (alone + 1):7.2f}   " + " + ".join(f"{number} {who}" for who, number in runs.items()),
+        f"{name:<15} {target:<4} {sets:4.0f} "
+        + " ".join(f"{figure:>8.2f}" for figure in (*figures, cost["float64"] / cost["float32"]))
+        + "   " + " + ".join(f"{number} {who}" for who, number in runs.items()),
         flush=True,
-    )
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -254,6 +299,7 @@ def main() -> None:
     parser.add_argument("--count", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--precisions", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--imports", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     set_thread_variables()
     if args.make:
@@ -263,11 +309,15 @@ def main() -> None:
         print(json.dumps(count_runs(Path(args.count[0]), args.count[1], Path(args.count[2]))))
     elif args.alone:
         print(json.dumps(run_alone(Path(args.alone[0]), Path(args.alone[1]))))
+    elif args.imports:
+        print(json.dumps({"seconds": import_seconds(args.imports[0], int(args.imports[1]))}))
     elif args.precisions:
         print(json.dumps(both_precisions(Path(args.precisions[0]), Path(args.precisions[1]))))
     else:
-        columns = ("sets", "plain", "verified", "verifies", "source", "target", "float64", "of both + 1 s", "runs")
-        print(f"{'network':<12} {'to':<5} " + " ".join(columns) + "   (CPU s)")
+        print("CPU seconds, and ratios with all imports | without them", flush=True)
+        columns = ("plain", "verified", "verifies", "imports", "source", "target")
+        columns += ("of runs", "| rest", "+ 1 s", "| rest", "float64")
+        print(f"{'network':<15} {'to':<4} sets " + " ".join(f"{column:>8}" for column in columns) + "   runs")
         with tempfile.TemporaryDirectory() as folder:
             for name in args.models:
                 for target in args.to:
