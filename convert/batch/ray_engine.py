@@ -30,6 +30,8 @@ _GRACE = 300.0
 _LOSSES = 3
 """Number of times that Ray repeats a task whose machine was lost."""
 
+_OTHER_ENGINE = "run it again when the machine is less busy, or with --engine local"
+
 _PATIENCE = 1.0  # seconds between looks at the size of the cluster
 
 
@@ -178,8 +180,10 @@ def _ray_connection(cluster: Cluster) -> Iterator[Any]:
         try:
             # Without an address, Ray would join any cluster that it finds here.
             ray.init(address=cluster.address or "local", log_to_driver=False, logging_level="ERROR", **more)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except Exception as error:  # a plain one if Ray's processes start too slowly on a busy machine
             text = " ".join(str(error).split())[:300]
+            if not cluster.address:
+                raise ConvertError(f"no Ray cluster starts here: {text}", hint=_OTHER_ENGINE) from None
             raise UsageError(f"no Ray cluster answers at {cluster.address}: {text}", hint="ray start --head") from None
         try:
             yield ray

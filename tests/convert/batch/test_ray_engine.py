@@ -23,7 +23,7 @@ from convert.batch.plan import Task
 from convert.batch.ray_engine import Cluster
 from convert.batch.run import run
 from convert.batch.show import LineView
-from convert.errors import UsageError
+from convert.errors import ConvertError, UsageError
 from convert.processes.marks import mark_of
 from tests.support.batch_tools import rules, tiny
 
@@ -46,6 +46,28 @@ def test_a_cluster_that_is_started_here_reports_to_nobody(
     with ray_engine._ray_connection(Cluster()) as found:
         assert found is stand_in
     assert seen == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "text"),
+    [("", ConvertError, "no Ray cluster starts here: too slow"), ("h:1", UsageError, "no Ray cluster answers at h:1")],
+)
+def test_a_cluster_that_does_not_start(
+    address: str, error: type[ConvertError], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray raises a plain Exception if its processes start too slowly."""
+
+    def init(**given: Any) -> None:
+        raise Exception("too\nslow")
+
+    stand_in = ModuleType("ray")
+    stand_in.__spec__ = ModuleSpec("ray", None)
+    stand_in.is_initialized = lambda: False  # type: ignore[attr-defined]
+    stand_in.init = init  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ray", stand_in)
+    with pytest.raises(ConvertError, match=text) as raised, ray_engine._ray_connection(Cluster(address)):
+        pass
+    assert type(raised.value) is error
 
 
 def _listening(mark: str) -> set[str]:
