@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.files.protobuf_wire import length_delimited_header
-from convert.graph.tensors import dims_of
+from convert.graph.tensors import contiguous_parts, dims_of
 
 from ..common.dtypes import NUMBERS
 
@@ -30,11 +30,11 @@ class Fill:
         if self.floats is None or not self.floats.size:
             return file.write(pb.NetDef(op=[self.op]).SerializeToString())
         # Write Protocol Buffers frame by frame, so that no message holds a second copy of the numbers.
-        data = np.ascontiguousarray(self.floats, dtype="<f4")
-        values = pb.Argument(name="values").SerializeToString() + length_delimited_header(_FLOATS, data.nbytes)
-        op = self.op.SerializeToString() + length_delimited_header(_ARG, len(values) + data.nbytes) + values
-        head = length_delimited_header(_OP, len(op) + data.nbytes) + op
-        return file.write(head) + file.write(data.reshape(-1).data)
+        floats = self.floats.astype("<f4", copy=False)
+        values = pb.Argument(name="values").SerializeToString() + length_delimited_header(_FLOATS, floats.nbytes)
+        op = self.op.SerializeToString() + length_delimited_header(_ARG, len(values) + floats.nbytes) + values
+        head = length_delimited_header(_OP, len(op) + floats.nbytes) + op
+        return file.write(head) + sum(file.write(part.reshape(-1).data) for part in contiguous_parts(floats))
 
 
 def fill_operators(name: str, tensor: ir.TensorProtocol, device: int = 0) -> list[Fill]:

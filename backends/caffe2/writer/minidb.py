@@ -11,7 +11,7 @@ import onnx_ir as ir
 from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.files.caffe2.netdef import NUMBERS
 from convert.files.protobuf_wire import length_delimited_header
-from convert.graph.tensors import dims_of
+from convert.graph.tensors import contiguous_array, dims_of
 
 _CHUNK = 1_000_000
 """Elements per record: the runtime's own default."""
@@ -26,7 +26,7 @@ def write_text(file: BinaryIO, key: str, content: bytes) -> int:
 
 def write_tensor(file: BinaryIO, name: str, tensor: ir.TensorProtocol) -> int:
     """Append the blob `name` with the content of `tensor`, in a Caffe2 dtype; return the number of bytes written."""
-    array = tensor.numpy().reshape(dims_of(tensor))
+    array = contiguous_array(tensor.numpy().reshape(dims_of(tensor)))
     flat, written = array.reshape(-1), 0
     for number, begin in enumerate(range(0, max(flat.size, 1), _CHUNK)):
         part = flat[begin : begin + _CHUNK]

@@ -13,6 +13,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from convert.backends import caffe2
+from convert.backends.caffe2.writer.fills import fill_operators
+from convert.backends.caffe2.writer.minidb import write_tensor
 from convert.frontends import onnx as onnx_frontend
 from convert.frontends.caffe2.runner import runner
 from google.protobuf import text_format
@@ -162,6 +164,24 @@ def test_weights_past_the_limit_of_a_message_are_no_obstacle() -> None:
     huge = lazy_tensor(ir.DataType.FLOAT, [1 << 15, 1 << 15], lambda: pytest.fail("the weights were read"))
     g.output(g.MatMul(x, g.const(huge)), "y")
     caffe2.check(g.model(), "caffe2", Options())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_transposed_weights_are_written_in_their_own_order(dtype: type, tmp_path: Path) -> None:
+    """Large matrices are written some rows at a time, whichever of their axes is contiguous."""
+    shape = (1500, 1100) if dtype == np.float32 else (12, 7)
+    matrix = np.arange(shape[0] * shape[1]).astype(dtype).reshape(shape).T
+    tensor = lazy_tensor(ir.DataType.from_numpy(np.dtype(dtype)), matrix.shape, lambda: matrix, "w")
+    with (tmp_path / "fills.pb").open("wb") as fills, (tmp_path / "records").open("wb") as records:
+        sizes = sum(fill.write(fills) for fill in fill_operators("w", tensor)), write_tensor(records, "w", tensor)
+    assert sizes == ((tmp_path / "fills.pb").stat().st_size, (tmp_path / "records").stat().st_size)
+    (op,) = pb.NetDef.FromString((tmp_path / "fills.pb").read_bytes()).op
+    values = next(argument for argument in op.arg if argument.name == "values")
+    np.testing.assert_array_equal(np.array(values.floats or values.ints, dtype), matrix.ravel())
+    again = tmp_path / "again"
+    with again.open("wb") as file:
+        write_tensor(file, "w", ir.tensor(np.ascontiguousarray(matrix)))
+    assert again.read_bytes() == (tmp_path / "records").read_bytes()
 
 
 def test_float64_is_refused_by_the_runner() -> None:
