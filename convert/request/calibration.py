@@ -68,9 +68,10 @@ class Histogram:
             bins = ((numbers - self.low) * (_BINS / width)).astype(np.int64)
             self.counts += np.bincount(np.clip(bins, 0, _BINS - 1), minlength=_BINS)
 
-    def range(self, method: RangeMethod) -> tuple[float, float]:
-        """Return the ends of the range that `method` chooses for 8 bits; the range contains 0."""
-        if method.is_plain or not self.counts.any():
+    def range(self, method: RangeMethod, *, wide: bool = False) -> tuple[float, float]:
+        """Return the ends of the range that `method` chooses for 8 bits, or for 16 if `wide`; the range contains 0."""
+        # In 16 bits, clipping one number costs more than a wider step costs a billion others.
+        if method.is_plain or (wide and method.name == MSE) or not self.counts.any():
             return self.low, self.high
         return self._percentiles(method.percent) if method.name == PERCENTILE else self._least_error()
 

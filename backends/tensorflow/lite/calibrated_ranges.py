@@ -22,10 +22,12 @@ _UNLIKE = 4
 """A range that is so many times wider is another range: it costs a value two of its eight bits."""
 
 
-def choose_ranges(file: LiteFile, samples: Samples, method: str, floats: Collection[int] = ()) -> None:
+def choose_ranges(
+    file: LiteFile, samples: Samples, method: str, floats: Collection[int] = (), *, wide: bool = False
+) -> None:
     """Replace the ranges of values of the outermost graph, in place; ranges in the bodies of loops stay.
 
-    floats: the operators, by number, that will compute in floats.
+    floats: the operators, by number, that will compute in floats. wide: whether the others compute in 16 bits.
 
     The calibrator of TensorFlow 2.21 reads the inputs of an operator after its run. If the result shares their memory,
     as a sum or a product may, an input gets the range of the result too. Here each value has memory of its own.
@@ -39,7 +41,7 @@ def choose_ranges(file: LiteFile, samples: Samples, method: str, floats: Collect
             found[number].add(array)
     centred = _centred(file, floats)
     for number, histogram in found.items():
-        low, high = histogram.range(chosen)
+        low, high = histogram.range(chosen, wide=wide)
         if number in centred:
             high = max(high, -low)
             low = -high * 128 / 127

@@ -104,7 +104,7 @@ def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -
     file = LiteFile(calibrated)
     floats = operators_of(file, job["keep"])
     if job["quantize"] == WIDE_ACTIVATIONS:
-        choose_ranges(file, partial(_samples, folder, job["samples"]), job["method"], floats[0])
+        choose_ranges(file, partial(_samples, folder, job["samples"]), job["method"], floats[0], wide=True)
         return quantize_wide(file, floats)
     if job["choose"]:
         chosen = choose_floats(file, floats[0])

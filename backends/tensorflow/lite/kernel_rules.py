@@ -57,12 +57,13 @@ SAME = frozenset(("AVERAGE_POOL_2D", "RESIZE_BILINEAR"))
 """Operators whose results have the scale and zero point of their input."""
 
 MOVING: dict[str, tuple[tuple[int, ...] | None, tuple[str, ...]]] = {
-    **dict.fromkeys(("BATCH_TO_SPACE_ND", "BROADCAST_TO", "DEPTH_TO_SPACE", "TILE"), ((0,), ("int8",))),
+    **dict.fromkeys(("BATCH_TO_SPACE_ND", "DEPTH_TO_SPACE"), ((0,), ("int8",))),
+    "TILE": ((0,), ("int8",)),  # LiteRT 2.3 has it for int16, TensorFlow 2.21 has not
     **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"), ((0,), _BOTH)),
     **dict.fromkeys(("GATHER", "GATHER_ND", "MAX_POOL_2D", "PAD", "RESIZE_NEAREST_NEIGHBOR"), ((0,), _BOTH)),
     **dict.fromkeys(("MIRROR_PAD", "REDUCE_MAX", "REDUCE_MIN", "REVERSE_V2"), ((0,), _BOTH)),
-    **dict.fromkeys(("SLICE", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH"), ((0,), ("int8",))),
-    **dict.fromkeys(("SPLIT_V", "STRIDED_SLICE", "UNPACK"), ((0,), _BOTH)),
+    **dict.fromkeys(("SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH"), ((0,), ("int8",))),
+    **dict.fromkeys(("BROADCAST_TO", "SLICE", "SPLIT_V", "STRIDED_SLICE", "UNPACK"), ((0,), _BOTH)),
     **dict.fromkeys(("CONCATENATION", "PACK"), (None, _BOTH)),
     **dict.fromkeys(("MAXIMUM", "MINIMUM"), ((0, 1), _BOTH)),
     "RELU": ((0,), _BOTH),
@@ -87,11 +88,13 @@ VERSIONS: dict[str, tuple[int, int, int]] = {
     **dict.fromkeys(("AVERAGE_POOL_2D", "CONCATENATION", "LOGISTIC", "MAX_POOL_2D", "MEAN"), (2, 3, 2)),
     **dict.fromkeys(("SOFTMAX", "TANH", "REDUCE_MAX", "REDUCE_MIN"), (2, 3, 2)),
     **dict.fromkeys(("L2_NORMALIZATION", "LEAKY_RELU", "LOG_SOFTMAX", "RELU", "RELU6", "SUM"), (2, 2, 2)),
-    **dict.fromkeys(("DEPTH_TO_SPACE", "GATHER", "MAXIMUM", "MINIMUM", "PAD", "PADV2", "SLICE", "SPACE_TO_BATCH_ND"),
+    **dict.fromkeys(("DEPTH_TO_SPACE", "GATHER", "MAXIMUM", "MINIMUM", "PAD", "PADV2", "SPACE_TO_BATCH_ND"),
                     (2, 2, 2)),
     **dict.fromkeys(("BATCH_TO_SPACE_ND", "SPACE_TO_DEPTH", "SPLIT", "STRIDED_SLICE", "TRANSPOSE"), (2, 2, 2)),
     "UNPACK": (2, 2, 2),
-    **dict.fromkeys(("BROADCAST_TO", "MIRROR_PAD"), (2, 2, 2)),
+    "MIRROR_PAD": (2, 2, 2),
+    "BROADCAST_TO": (3, 3, 2),
+    "SLICE": (2, 4, 2),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), (2, 4, 2)),
     "PACK": (2, 3, 2),
 }  # fmt: skip

@@ -279,8 +279,6 @@ def check_tflite(model: ir.Model, options: Options) -> None:
 
 def _kept_names(model: ir.Model, options: Options) -> list[str]:
     """Return the scopes of the nodes that should stay in floats. Raises `UsageError` as `kept_in_floats` does."""
-    if KEEP_FLOAT.of(options) and options.quantize == "int16x8":
-        raise UsageError("--keep-float is for 8 bits", hint="leave it out, or quantize to int8")
     integers = bool(options.calibrate) and options.quantize in ("int8", "int16x8")
     return kept_in_floats(model, KEEP_FLOAT.of(options), calibrated=integers)
 
@@ -292,11 +290,6 @@ def _calibration_method(options: Options) -> str:
     method = CALIBRATION_METHOD.of(options)
     if not parse_method(method).is_plain and not options.calibrate:
         raise UsageError("--calibration-method without samples", hint="give samples with --calibrate")
-    if not parse_method(method).is_plain and options.quantize == "int16x8":
-        raise UsageError(
-            f"--calibration-method {method} is for 8 bits: in 16, ranges hold all samples",
-            hint="leave it out, or quantize to int8",
-        )
     return method
 
 

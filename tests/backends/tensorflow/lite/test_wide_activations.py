@@ -58,6 +58,8 @@ ROWS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "Mish, between powers of e": (lambda g, x: g.Mish(x), [normal(3, *VECTOR)]),
     "sum with zeros": (lambda g, x: g.Add(x, g.Mul(x, F(0))), [normal(1, *VECTOR)]),
     "input read in floats first": (lambda g, x: g.Add(g.Abs(x), g.Relu(x)), [normal(3, *VECTOR)]),
+    "part": (lambda g, x: g.Pad(x, np.array([0, -1, -2, 0, 0, 0])), [normal(1, *VECTOR)]),
+    "broadcast": (lambda g, x: g.Expand(x, np.array([2, 6, 8])), [normal(1, *VECTOR)]),
     "bias used at two ranges": (
         lambda g, x, y: g.Concat(convolved(g, x), convolved(g, y), axis=1), [normal(1, *PICTURE), normal(30, *PICTURE)],
     ),
@@ -87,6 +89,13 @@ def test_what_has_a_kernel_is_in_16_bits(tmp_path: Path) -> None:
     made = {name: outputs for name, _, outputs in rows}
     assert made["SOFTMAX"] == made["MUL"] == ["int16"]
     assert made["SUM"] == ["float32"]
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("part", "SLICE"), ("broadcast", "BROADCAST_TO")])
+def test_a_move_is_in_16_bits(tmp_path: Path, name: str, kernel: str) -> None:
+    model, feeds = built(name)
+    rows = operators_of(encode(model, tmp_path, Options(quantize="int16x8", calibrate=feeds)))
+    assert [made for operator, _, made in rows if operator == kernel] == [["int16"]]
 
 
 @pytest.mark.slow
