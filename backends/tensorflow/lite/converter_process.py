@@ -98,7 +98,7 @@ def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -
     from .calibrated_ranges import choose_ranges, separate_joined
     from .file_objects import LiteFile
     from .float_choice import CHOSEN, choose_floats
-    from .float_parts import keep_in_floats, operators_of, without_copies
+    from .float_parts import keep_in_floats, operators_of, restore_floats
     from .wide_activations import quantize_wide
 
     file = LiteFile(calibrated)
@@ -112,10 +112,10 @@ def _quantized_in_ranges(calibrated: bytes, folder: Path, job: dict[str, Any]) -
         (folder / "floats.json").write_text(json.dumps([name for name in names if name in CHOSEN]))
         floats[0] |= chosen
     choose_ranges(file, partial(_samples, folder, job["samples"]), job["method"], floats[0])
-    kept = keep_in_floats(file, floats)
+    kept, hidden = keep_in_floats(file, floats)
     separate_joined(file)
     quantized: bytes = mlir_quantize(file.packed(), denylisted_nodes=kept)
-    return without_copies(quantized) if kept else quantized
+    return restore_floats(quantized, hidden) if kept or hidden else quantized
 
 
 def _quantized(data: bytes, folder: Path, parts: dict[str, Any]) -> bytes:

@@ -127,6 +127,20 @@ class LiteFile:
         self.model.operatorCodes[operator.opcodeIndex].customCode = name.encode()
         return operator
 
+    def custom_name(self, operator: Any) -> str:
+        """Return the name of a custom operator, or an empty string."""
+        name = self.model.operatorCodes[operator.opcodeIndex].customCode
+        return name.decode() if name else ""
+
+    def set_custom(self, operator: Any, name: str) -> None:
+        """Make a custom operator without options of an operator."""
+        code = schema.OperatorCodeT()
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+        code.customCode, code.version = name.encode(), 1
+        self.model.operatorCodes.append(code)
+        operator.opcodeIndex = len(self.model.operatorCodes) - 1
+        operator.builtinOptionsType, operator.builtinOptions = 0, None
+
     def set_version(self, operator: Any, version: int) -> None:
         """Raise the version of an operator to at least this one."""
         code = self.model.operatorCodes[operator.opcodeIndex]

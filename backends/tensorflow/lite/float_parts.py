@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+
+from tensorflow.lite.python import schema_py_generated as schema
 
 from .calibrated_ranges import with_own_steps
 from .file_objects import LiteFile
-from .kernel_rules import MOVING
+from .kernel_rules import CONTROL, MOVING
 
 _FLOAT32 = 0
 """The number of float32 among the dtypes of TensorFlow Lite."""
@@ -38,14 +41,20 @@ def _is_of(name: str, scopes: Sequence[str]) -> bool:
     return any(f"/{scope}/" in f"/{name}" or scope == name for scope in scopes)
 
 
-def keep_in_floats(file: LiteFile, operators: Sequence[set[int]]) -> set[str]:
-    """Return the names of the tensors that these operators of each subgraph compute; the file is prepared in place.
+Hidden = dict[str, tuple[tuple[int, int], schema.OperatorT]]
+"""Operators that the converter gets as custom ones, by the names that they have meanwhile: their codes and copies."""
+
+
+def keep_in_floats(file: LiteFile, operators: Sequence[set[int]]) -> tuple[set[str], Hidden]:
+    """Return the names of the tensors that these operators of each subgraph compute, and the operators that are hidden
+    from the converter; the file is prepared in place.
 
     The ranges of these tensors are removed. Otherwise the converter gives joined tensors a common scale, even if it
     leaves the operator that joins them in floats. The other operators that read such a tensor read a copy that has the
     range. They would compute in floats otherwise, with weights in floats.
     """
     kept = set()
+    hidden: Hidden = {}
     for number, (graph, chosen) in enumerate(zip(file.model.subgraphs, operators, strict=True)):
         floats: set[int] = set()
         copies: dict[int, int] = {}
@@ -54,6 +63,7 @@ def keep_in_floats(file: LiteFile, operators: Sequence[set[int]]) -> set[str]:
             given = list(map(int, operator.inputs))
             if place in chosen:
                 floats.update(t for t in map(int, operator.outputs) if graph.tensors[t].type == _FLOAT32)
+                _hide(file, number, operator, hidden)
             else:
                 for tensor in floats & set(given) - set(copies):
                     written.append(with_own_steps(file, number, tensor))
@@ -64,15 +74,35 @@ def keep_in_floats(file: LiteFile, operators: Sequence[set[int]]) -> set[str]:
         for tensor in floats:
             graph.tensors[tensor].quantization = None
         kept |= {graph.tensors[tensor].name.decode() for tensor in (*floats, *copies.values())}
-    return kept
+    return kept, hidden
 
 
-def without_copies(data: bytes) -> bytes:
-    """Return a file without the copies of real numbers that `keep_in_floats` made."""
+def _hide(file: LiteFile, number: int, operator: schema.OperatorT, hidden: Hidden) -> None:
+    """Make a custom operator of one that the converter would quantize although its results are kept in floats.
+
+    TensorFlow 2.21 finds operators that stay in floats by the name of their result, if it is one result with a range:
+    the scores that TOPK_V2 sorts and GREATER compares had 255 steps.
+    """
+    graph = file.model.subgraphs[number]
+    results = [graph.tensors[int(t)].type for t in operator.outputs]
+    given = [graph.tensors[int(t)].type for t in operator.inputs if t >= 0]
+    if results != [_FLOAT32] and _FLOAT32 in given and file.name(operator) not in CONTROL:
+        name = f"kept{len(hidden)}"
+        hidden[name] = file.code(operator), copy(operator)
+        file.set_custom(operator, name)
+
+
+def restore_floats(data: bytes, hidden: Hidden) -> bytes:
+    """Return a file with the hidden operators, and without the copies of real numbers that `keep_in_floats` made."""
     file = LiteFile(data)
     for number, graph in enumerate(file.model.subgraphs):
         sources: dict[int, int] = {}
         for operator in graph.operators:
+            if found := hidden.get(file.custom_name(operator)):
+                code, own = found
+                file.set_code(operator, code)
+                operator.builtinOptionsType, operator.builtinOptions = own.builtinOptionsType, own.builtinOptions
+                operator.customOptions = None
             operator.inputs = [sources.get(int(t), int(t)) for t in operator.inputs]
             if file.name(operator) == "LEAKY_RELU" and operator.builtinOptions.alpha == 1:
                 source, copy = int(operator.inputs[0]), int(operator.outputs[0])

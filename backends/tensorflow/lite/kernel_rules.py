@@ -75,6 +75,9 @@ MOVING: dict[str, tuple[tuple[int, ...] | None, tuple[str, ...]]] = {
 steps of the result are those of the inputs, and rounding before is rounding behind.
 """
 
+CONTROL = ("IF", "WHILE", "CALL_ONCE")
+"""Operators with subgraphs, whose operators have a choice each."""
+
 VERSIONS: dict[str, tuple[int, int, int]] = {
     "CONV_2D": (3, 4, 3),
     "DEPTHWISE_CONV_2D": (3, 5, 3),

@@ -18,7 +18,7 @@ from tensorflow.lite.python.optimize.calibrator import Calibrator
 from .calibrated_ranges import has_range
 from .file_objects import LiteFile
 from .kernel_costs import WEIGHTED
-from .kernel_rules import COMPUTING, MOVING
+from .kernel_rules import COMPUTING, CONTROL, MOVING
 
 
 def quantize_wide(file: LiteFile, floats: Sequence[Collection[int]]) -> bytes:
@@ -109,7 +109,7 @@ def _in_floats(file: LiteFile, number: int, chosen: Collection[int]) -> list[int
         behind = bool(computed) and computed <= floats and name not in WEIGHTED
         ranged = all(has_range(graph.tensors[t]) for t in (*computed, *results))
         kernel = _has_kernel(name) and ranged and bool(given or results)  # the quantizer refuses moves of integers
-        if name not in _CONTROL and (place in chosen or behind or not kernel):
+        if name not in CONTROL and (place in chosen or behind or not kernel):
             found.append(place)
             floats.update(results)
     return found
@@ -119,10 +119,6 @@ def _has_kernel(name: str) -> bool:
     """Return whether an operator has a kernel for int16."""
     computing, moving = COMPUTING.get(name), MOVING.get(name)
     return "int16" in ((computing and computing.dtypes) or (moving and moving[1]) or ())
-
-
-_CONTROL = ("IF", "WHILE", "CALL_ONCE")
-"""Operators with subgraphs, whose operators have a choice each."""
 
 
 def _is_float(graph: schema.SubGraphT, tensor: int) -> bool:

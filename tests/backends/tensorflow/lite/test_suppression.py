@@ -94,6 +94,17 @@ def test_an_overlap_that_is_computed_drops_what_is_above(tmp_path: Path, overlap
     np.testing.assert_array_equal(got, expected)
 
 
+def test_scores_are_sorted_and_compared_in_floats(tmp_path: Path) -> None:
+    """TensorFlow 2.21 quantizes operators with several results, or a boolean one, that are to stay in floats."""
+    proto, feed = suppression((1, 2, 12), 9, 0.5, 0.3), some_boxes(1, 2, 12)
+    given = {name: np.repeat(array[None], 4, 0) for name, array in feed.items()}
+    path = encode(graph_of(proto), tmp_path, Options(quantize="int8", calibrate=given))
+    dtypes = {operator: inputs for operator, inputs, _ in operators_of(path)}
+    assert dtypes["TOPK_V2"][0] == dtypes["GREATER"][0] == dtypes["GREATER"][1] == "float32"
+    (expected,), (got,) = onnxruntime_outputs(proto, feed), run(path, feed).values()
+    np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["yolo", "ssd"])
 def test_a_detector_with_suppression_inside_passes(tmp_path: Path, head: str) -> None:
