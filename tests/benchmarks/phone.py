@@ -7,6 +7,7 @@ python tests/benchmarks/phone.py --folder FOLDER [--by ours onnx2tf …] [--netw
 | `--by` | what |
 |---|---|
 | `ours` | from the ONNX file |
+| `ours-nhwc` | likewise, with `--layout nhwc`: pictures have their channels last, as those of onnx2tf |
 | `onnx2tf` | from the ONNX file, with `flatbuffer_direct` |
 | `onnx2tf-tf` | from the ONNX file, with `tf_converter`, by an environment with TensorFlow |
 | `litert-torch` | from the module; its environment needs timm too |
@@ -54,57 +55,73 @@ def prepare(name: str, folder: Path) -> None:
     from tests.support.timm_helper import declare_torchvision_operators
 
     declare_torchvision_operators()
-    module, shape = phone_networks.build(name)
+    module, inputs = phone_networks.build(name)
     torch.save(module.state_dict(), folder / "weights.pt")
     rng = np.random.default_rng(0)
-    samples = rng.standard_normal((SAMPLES, *shape[1:])).astype(np.float32)
-    tests = rng.standard_normal((TESTS, *shape[1:])).astype(np.float32)
-    np.save(folder / "samples.npy", samples)
-    np.savez(folder / "samples.npz", x=samples)
+
+    def draw(count: int) -> dict[str, Any]:
+        arrays = {}
+        for place, (shape, words) in enumerate(inputs):
+            sizes = (count, *shape[1:])
+            drawn = rng.integers(0, words, sizes) if words else rng.standard_normal(sizes).astype(np.float32)
+            arrays["x" if len(inputs) == 1 else f"x{place}"] = drawn
+        return arrays
+
+    samples, tests = draw(SAMPLES), draw(TESTS)
+    np.savez(folder / "samples.npz", **samples)
+    given = [[torch.from_numpy(array[i : i + 1]) for array in tests.values()] for i in range(TESTS)]
     with torch.no_grad():
         torch.onnx.export(
-            module, (torch.from_numpy(tests[:1]),), str(folder / "net.onnx"), dynamo=True, external_data=False,
-            verbose=False, input_names=["x"],
+            module, tuple(given[0]), str(folder / "net.onnx"), dynamo=True, external_data=False,
+            verbose=False, input_names=list(tests),
         )  # fmt: skip
-        exact = [module.double()(torch.from_numpy(x[None]).double()) for x in tests]
+        exact = [module.double()(*(x.double() if x.is_floating_point() else x for x in row)) for row in given]
     rows = [[o.numpy() for o in (out if isinstance(out, tuple) else (out,))] for out in exact]
     np.savez(
-        folder / "tests.npz", x=tests, **{f"y{i}": np.concatenate(o) for i, o in enumerate(zip(*rows, strict=True))}
+        folder / "tests.npz", **tests, **{f"y{i}": np.concatenate(o) for i, o in enumerate(zip(*rows, strict=True))}
     )
 
 
-def by_us(name: str, folder: Path, form: str) -> float:
+def samples_of(folder: Path) -> dict[str, Any]:
+    """Return the samples for calibration by the names of the inputs."""
     import numpy as np
 
+    with np.load(folder / "samples.npz") as data:
+        return {name: data[name] for name in sorted(data.files)}
+
+
+def by_us(name: str, folder: Path, form: str, by: str = "ours", **options: Any) -> float:
     import convert
 
-    source, calibrated = folder / "net.onnx", {"quantize": "int8", "calibrate": {"x": np.load(folder / "samples.npy")}}
-    start = time.perf_counter()
-    options: Any = calibrated if form == "int8" else {}
-    made = folder / f"ours.{form}.tflite"
+    calibrated = {"quantize": "int8", "calibrate": samples_of(folder)} if form == "int8" else {}
+    made = folder / f"{by}.{form}.tflite"
     made.unlink(missing_ok=True)  # of an earlier run, which no conversion replaces
-    convert.convert(source, "tflite", made, verify=False, **options)
+    start = time.perf_counter()
+    convert.convert(folder / "net.onnx", "tflite", made, verify=False, **calibrated, **options)
     return time.perf_counter() - start
+
+
+def by_us_last(name: str, folder: Path, form: str) -> float:
+    return by_us(name, folder, form, "ours-nhwc", layout="nhwc")
 
 
 def by_onnx2tf(name: str, folder: Path, form: str, backend: str = "flatbuffer_direct", by: str = "onnx2tf") -> float:
     import numpy as np
     import onnx2tf
 
-    samples = np.load(folder / "samples.npy")
-    last = np.moveaxis(samples, 1, -1) if samples.ndim == 4 else samples
-    np.save(folder / "last.npy", last)
     os.chdir(folder)
     # These replace images that it would download.
     np.save("calibration_image_sample_data_20x128x128x3_float32.npy", np.zeros((20, 128, 128, 3), np.float32))
     options: dict[str, Any] = {}
     if form == "int8":
-        none = [[[[0.0] * last.shape[-1]]]] if last.ndim == 4 else 0.0
-        one = [[[[1.0] * last.shape[-1]]]] if last.ndim == 4 else 1.0
-        options = {
-            "output_integer_quantized_tflite": True,
-            "custom_input_op_name_np_data_path": [["x", str(folder / "last.npy"), none, one]],
-        }
+        data = []
+        for key, array in samples_of(folder).items():
+            last = np.moveaxis(array, 1, -1) if array.ndim == 4 else array
+            np.save(folder / f"last_{key}.npy", last)
+            none = [[[[0.0] * last.shape[-1]]]] if last.ndim == 4 else 0.0
+            one = [[[[1.0] * last.shape[-1]]]] if last.ndim == 4 else 1.0
+            data.append([key, str(folder / f"last_{key}.npy"), none, one])
+        options = {"output_integer_quantized_tflite": True, "custom_input_op_name_np_data_path": data}
     start = time.perf_counter()
     onnx2tf.convert(
         input_onnx_file_path=str(folder / "net.onnx"), output_folder_path=str(folder / f"{by}-{form}"),
@@ -124,7 +141,6 @@ def by_onnx2tf_tf(name: str, folder: Path, form: str) -> float:
 def by_tensorflow(name: str, folder: Path, form: str) -> float:
     """Convert the network in Keras; its inputs and outputs have the module's layout."""
     import keras
-    import numpy as np
     import tensorflow as tf
 
     import convert
@@ -132,24 +148,26 @@ def by_tensorflow(name: str, folder: Path, form: str) -> float:
     network = folder / "net.keras"
     if not network.exists():
         convert.convert(folder / "net.onnx", "keras", network, verify=False)
-    samples = np.load(folder / "samples.npy")
+    samples = samples_of(folder)
     start = time.perf_counter()
     converter = tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(network))
     if form == "int8":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = lambda: ([sample[None]] for sample in samples)
+        converter.representative_dataset = lambda: (
+            [array[i : i + 1] for array in samples.values()] for i in range(SAMPLES)
+        )
     (folder / f"tensorflow.{form}.tflite").write_bytes(converter.convert())
     return time.perf_counter() - start
 
 
 def by_litert(name: str, folder: Path, form: str) -> float:
     import litert_torch
-    import numpy as np
     import phone_networks
     import torch
 
     module, _ = phone_networks.build(name, str(folder / "weights.pt"))
-    samples = torch.from_numpy(np.load(folder / "samples.npy"))
+    arrays = [torch.from_numpy(array) for array in samples_of(folder).values()]
+    first = tuple(array[:1] for array in arrays)
     options: dict[str, Any] = {}
     start = time.perf_counter()
     if form == "int8":
@@ -158,12 +176,12 @@ def by_litert(name: str, folder: Path, form: str) -> float:
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
         quantizer = PT2EQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=False))
-        prepared = prepare_pt2e(torch.export.export(module, (samples[:1],)).module(), quantizer)
-        for sample in samples:
-            prepared(sample[None])
+        prepared = prepare_pt2e(torch.export.export(module, first).module(), quantizer)
+        for i in range(SAMPLES):
+            prepared(*(array[i : i + 1] for array in arrays))
         module = convert_pt2e(prepared, fold_quantize=False)
         options = {"quant_config": QuantConfig(pt2e_quantizer=quantizer)}
-    litert_torch.convert(module, (samples[:1],), **options).export(str(folder / f"litert-torch.{form}.tflite"))
+    litert_torch.convert(module, first, **options).export(str(folder / f"litert-torch.{form}.tflite"))
     return time.perf_counter() - start
 
 
@@ -175,13 +193,15 @@ def run(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     interpreters = {}
     with np.load(folder / "tests.npz") as data:
-        tests = data["x"]
-        exact = [data[f"y{i}"] for i in range(len(data.files) - 1)]
+        tests = [data[name] for name in sorted(data.files) if name.startswith("x")]
+        exact = [data[f"y{i}"] for i in range(len(data.files) - len(tests))]
     for path in sorted(folder.glob("*.tflite")):
         try:
             interpreter = Interpreter(model_path=str(path), num_threads=1)
             interpreter.allocate_tensors()
-            rows = [outputs(interpreter, x[None], [e[i : i + 1] for e in exact]) for i, x in enumerate(tests)]
+            rows = [
+                outputs(interpreter, [x[i : i + 1] for x in tests], [e[i : i + 1] for e in exact]) for i in range(TESTS)
+            ]
             got = [np.concatenate(column) for column in zip(*rows, strict=True)]
             apart = [float(np.abs(g - e).max() / np.sqrt(np.mean(e**2))) for g, e in zip(got, exact, strict=True)]
             noise = [np.sum(e**2) / max(np.sum((g - e) ** 2), 1e-300) for g, e in zip(got, exact, strict=True)]
@@ -201,19 +221,22 @@ def run(folder: Path) -> dict[str, Any]:
     return found
 
 
-def outputs(interpreter: Any, x: Any, exact: list[Any]) -> list[Any]:
-    """Return a file's outputs for the module's input, in the module's layout, matched by shape and nearness."""
+def outputs(interpreter: Any, inputs: list[Any], exact: list[Any]) -> list[Any]:
+    """Return a file's outputs for the module's inputs, in the module's layout, matched by shape and nearness.
+
+    The converters call inputs `x0`, `x1` or `args_0`, `args_1`, so that the order of their names is the module's.
+    """
     import numpy as np
 
-    (given,) = interpreter.get_input_details()
-    if list(given["shape"]) != list(x.shape):
-        x = np.moveaxis(x, 1, -1)
-        if list(given["shape"][1:]) != list(x.shape[1:]):
-            raise ValueError(f"its input is {list(given['shape'])}")
-    if given["dtype"] != x.dtype:
-        (scale, zero), limits = given["quantization"], np.iinfo(given["dtype"])
-        x = np.clip(np.round(x / scale) + zero, limits.min, limits.max).astype(given["dtype"])
-    interpreter.set_tensor(given["index"], np.ascontiguousarray(x))
+    for given, x in zip(sorted(interpreter.get_input_details(), key=lambda d: d["name"]), inputs, strict=True):
+        if list(given["shape"]) != list(x.shape):
+            x = np.moveaxis(x, 1, -1)
+            if list(given["shape"][1:]) != list(x.shape[1:]):
+                raise ValueError(f"its input is {list(given['shape'])}")
+        if given["dtype"] != x.dtype and x.dtype.kind == "f":
+            (scale, zero), limits = given["quantization"], np.iinfo(given["dtype"])
+            x = np.clip(np.round(x / scale) + zero, limits.min, limits.max)
+        interpreter.set_tensor(given["index"], np.ascontiguousarray(x.astype(given["dtype"])))
     interpreter.invoke()
     made = [real(interpreter.get_tensor(d["index"]), d["quantization"]) for d in interpreter.get_output_details()]
     found = []
@@ -335,6 +358,7 @@ def both_forms(convert_with: Callable[[str, Path, str], float], name: str, folde
 
 STEPS: dict[str, Callable[[str, Path, str], float]] = {
     "ours": by_us,
+    "ours-nhwc": by_us_last,
     "onnx2tf": by_onnx2tf,
     "onnx2tf-tf": by_onnx2tf_tf,
     "litert-torch": by_litert,

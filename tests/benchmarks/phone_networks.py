@@ -1,17 +1,25 @@
 """Networks that run on phones, with random weights: only PyTorch and timm, so that the environments of the peers can
 build them.
 
-`build(name)` returns a module in eval mode and an input of batch 1; the weights come from a seed, or from a file.
+`build(name)` returns a module in eval mode and its inputs, of batch 1; the weights come from a seed, or from a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+
+class Input(NamedTuple):
+    """The shape of an input, and how many words there are if it holds words; other inputs hold normal numbers."""
+
+    shape: tuple[int, ...]
+    words: int = 0
+
 
 TIMM: dict[str, tuple[str, dict[str, Any]]] = {
     "resnet18": ("resnet18", {"zero_init_last": False}),
@@ -242,43 +250,76 @@ class Lines(nn.Module):
         return self.last(self.layer(y.flatten(1, 2).transpose(1, 2))[0]).log_softmax(-1)
 
 
-OWN: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "yolo-like": (Yolo, (1, 3, 160, 160)),
-    "ssd-like": (Ssd, (1, 3, 160, 160)),
-    "unet": (Unet, (1, 3, 96, 96)),
-    "keywords": (Keywords, (1, 1, 50, 10)),
-    "lstm": (lambda: Recurrent(nn.LSTM), (1, 20, 32)),
-    "gru": (lambda: Recurrent(nn.GRU), (1, 20, 32)),
-    "bert-tiny": (Bert, (1, 32, 64)),
-    "deeplab": (DeepLab, (1, 3, 96, 96)),
-    "pose": (Pose, (1, 3, 96, 96)),
-    "face": (Face, (1, 3, 128, 128)),
-    "pyramid": (Pyramid, (1, 3, 128, 128)),
-    "super-resolution": (Larger, (1, 3, 48, 48)),
-    "speech": (Speech, (1, 80, 100)),
-    "lines": (Lines, (1, 1, 32, 96)),
+class Step(nn.Module):
+    """One step of GPT-2: a word and the keys and values of the words before; logits, and keys and values with it."""
+
+    WORDS, WIDTH, HEADS, BEFORE, LAYERS = 500, 64, 4, 31, 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        width = self.WIDTH
+        self.words, self.places = nn.Embedding(self.WORDS, width), nn.Embedding(64, width)
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(2 * self.LAYERS + 1)])
+        self.into = nn.ModuleList([nn.Linear(width, 3 * width) for _ in range(self.LAYERS)])
+        self.out = nn.ModuleList([nn.Linear(width, width) for _ in range(self.LAYERS)])
+        self.wide = nn.ModuleList([nn.Linear(width, 4 * width) for _ in range(self.LAYERS)])
+        self.narrow = nn.ModuleList([nn.Linear(4 * width, width) for _ in range(self.LAYERS)])
+
+    def forward(self, word: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
+        x = self.words(word) + self.places.weight[self.BEFORE]
+        caches: list[Tensor] = []
+        for i in range(self.LAYERS):
+            parts = self.into[i](self.norms[2 * i](x)).reshape(1, 1, 3, self.HEADS, -1).permute(2, 0, 3, 1, 4)
+            keys, values = (torch.cat([before[2 * i + k], parts[k + 1]], 2) for k in (0, 1))
+            y = functional.scaled_dot_product_attention(parts[0], keys, values)
+            x = x + self.out[i](y.transpose(1, 2).reshape(1, 1, -1))
+            x = x + self.narrow[i](functional.gelu(self.wide[i](self.norms[2 * i + 1](x)), approximate="tanh"))
+            caches += [keys, values]
+        return self.norms[-1](x) @ self.words.weight.T, *caches
+
+
+_CACHE = Input((1, Step.HEADS, Step.BEFORE, Step.WIDTH // Step.HEADS))
+
+OWN: dict[str, tuple[Callable[[], nn.Module], tuple[Input, ...]]] = {
+    "yolo-like": (Yolo, (Input((1, 3, 160, 160)),)),
+    "ssd-like": (Ssd, (Input((1, 3, 160, 160)),)),
+    "unet": (Unet, (Input((1, 3, 96, 96)),)),
+    "keywords": (Keywords, (Input((1, 1, 50, 10)),)),
+    "lstm": (lambda: Recurrent(nn.LSTM), (Input((1, 20, 32)),)),
+    "gru": (lambda: Recurrent(nn.GRU), (Input((1, 20, 32)),)),
+    "bert-tiny": (Bert, (Input((1, 32, 64)),)),
+    "deeplab": (DeepLab, (Input((1, 3, 96, 96)),)),
+    "pose": (Pose, (Input((1, 3, 96, 96)),)),
+    "face": (Face, (Input((1, 3, 128, 128)),)),
+    "pyramid": (Pyramid, (Input((1, 3, 128, 128)),)),
+    "super-resolution": (Larger, (Input((1, 3, 48, 48)),)),
+    "speech": (Speech, (Input((1, 80, 100)),)),
+    "lines": (Lines, (Input((1, 1, 32, 96)),)),
+    "gpt2-tiny": (Step, (Input((1, 1), Step.WORDS), *[_CACHE] * (2 * Step.LAYERS))),
 }
 NAMES = (*TIMM, *OWN)
 
 
-def build(name: str, weights: str = "") -> tuple[nn.Module, tuple[int, ...]]:
-    """Return the module, calibrated so that its outputs depend on its inputs, and the shape of its input."""
+def build(name: str, weights: str = "") -> tuple[nn.Module, tuple[Input, ...]]:
+    """Return the module, calibrated so that its outputs depend on its inputs, and its inputs."""
     torch.manual_seed(0)
     if name in TIMM:
         import timm
 
-        shape: tuple[int, ...] = (1, 3, 224, 224)
+        inputs: tuple[Input, ...] = (Input((1, 3, 224, 224)),)
         real, settings = TIMM[name]
         module = timm.create_model(real, **settings)
     else:
-        make, shape = OWN[name]
+        make, inputs = OWN[name]
         module = make()
     if weights:
         module.load_state_dict(torch.load(weights, weights_only=True))
-        return module.eval(), shape
+        return module.eval(), inputs
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
     module.train()
     with torch.no_grad():
-        for norm in (m for m in module.modules() if isinstance(m, nn.BatchNorm2d)):
+        for norm in norms:
             norm.momentum = None
-        module(torch.randn(4, *shape[1:]))
-    return module.eval(), shape
+        if norms:
+            module(torch.randn(4, *inputs[0].shape[1:]))
+    return module.eval(), inputs
