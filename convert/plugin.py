@@ -249,6 +249,8 @@ class Runner(Protocol):
       artefact declares; the verification checks them.
     - `trace(source, feed, options) -> runtimes.trace.Trace`: the values inside of a run, in float64 if possible. It
       shows where a frontend's graph departs from its source.
+    - `INNER_TENSORS = True`, if `run` takes the option `convert.request.detections.INNER` and returns tensors inside.
+      The verification then judges outputs behind a selection of boxes by what the target has selected from.
     - `environment(source) -> dict[str, str]`: variables that the child process needs before the runtime is imported.
     - `run_as_used(source, feeds, options)`, if `run` works around something that users would run into. It returns
       outputs by the way that they were computed: the first way on all feeds, the others on the first feed at least. It

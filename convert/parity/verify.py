@@ -42,6 +42,7 @@ from convert.parity.inputs.saved import save_feeds
 from convert.parity.judge import Evidence, judge, without_foreign_float64
 from convert.parity.locate.places import locate, locate_source
 from convert.parity.method import VerifyMethod
+from convert.parity.pairing.selected import Selected, find_selected
 from convert.parity.runs.as_used import start
 from convert.parity.runs.latency import measure_latency
 from convert.parity.runs.memory import is_scarce
@@ -53,13 +54,22 @@ from convert.parity.runs.repeats import (
     unrepeatable_sides,
 )
 from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
-from convert.passes.detections import candidates_of
+from convert.passes.detections import behind_suppression, candidates_of, rows_settings
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.processes.process import execute
 from convert.processes.run_here import Outputs, run_all, with_stand_ins
 from convert.request import stored as stored_as
 from convert.request.calibration import parse_method
-from convert.request.detections import ALONE, BESIDE, CANDIDATE_NAMES, CANDIDATES, DETECTIONS
+from convert.request.detections import (
+    ALONE,
+    BESIDE,
+    CANDIDATE_NAMES,
+    CANDIDATES,
+    DETECTIONS,
+    INNER,
+    Detections,
+    InnerTensors,
+)
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import CALIBRATION_METHOD
@@ -178,6 +188,7 @@ def _verify(
     if method.save is not None:
         save_feeds(method.save, every)
     verdict = judge(_evidence(pair, feeds, runs, followed))
+    verdict = _judged_before_suppression(pair, [*feeds, *followed.feeds], [*runs.target, *followed.target], verdict)
     verdict = replace(
         verdict,
         feeds=[*verdict.feeds, *(feed.label for feed in followed.feeds)],
@@ -201,9 +212,8 @@ def _verify(
 def _verify_detections(
     source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod
 ) -> Verdict:
-    """Judge detections; if they differ, or are of 8 bits, in two steps: what they are selected from, and the selection.
-
-    Rounding decides which of two nearly equal boxes is selected, and 8 bits do so in most networks.
+    """Judge detections. If they differ, or are of 8 bits, this takes two steps: what they are selected from, and the
+    selection.
     """
     verdict = None
     if _storage_format(target, graph) not in stored_as.CALIBRATED:
@@ -222,12 +232,7 @@ def _verify_before_selection(
     def asking(given: Options, what: str) -> Options:
         return replace(given, extra={**given.extra, CANDIDATES: what})
 
-    alone = replace(method, target=asking(method.target, ALONE), names=None)
-    if method.counterparts is not None:
-        same = {name: name for name in CANDIDATE_NAMES}
-        alone = replace(
-            alone, counterparts=replace(method.counterparts, outputs=same, order=CANDIDATE_NAMES, kept=(0, 1))
-        )
+    alone = _method_before_selection(method, asking(method.target, ALONE))
     verdict = _verify(source, target, candidates_of(graph), asking(options, ALONE), alone)
     if verdict.status == FAIL or not verdict.outputs:
         return verdict
@@ -244,11 +249,87 @@ def _verify_before_selection(
         if problem := selection_problem(outputs, detections, options.extra[DETECTIONS]):
             reason = f"detections are not those of the target's own boxes and scores: {problem}, on {feed.label}"
             return replace(verdict.after(Finding(FAIL, reason)), at_fault="backend")
-    text = (
-        "rounding decides which of nearly equal boxes is selected: boxes and scores were compared with those of the "
-        "source, and the selection with that from the target's own boxes and scores"
-    )
-    return verdict.after(Finding(notes=(Note(text, code="compared-before-selection"),)))
+    return verdict.after(Finding(notes=(_TWO_STEPS,)))
+
+
+_TWO_STEPS = Note(
+    "rounding decides which of nearly equal boxes is selected: boxes and scores were compared with those of the "
+    "source, and the selection with that from the target's own boxes and scores",
+    code="compared-before-selection",
+)
+
+
+def _method_before_selection(method: VerifyMethod, target: Options) -> VerifyMethod:
+    """Return the method for comparing the boxes and scores before a selection. target: options for running it."""
+    found = replace(method, target=target, names=None, profile=False, time=False, save=None, reduce=None)
+    if method.counterparts is None:
+        return found
+    same = {name: name for name in CANDIDATE_NAMES}
+    pairs = replace(method.counterparts, outputs=same, order=CANDIDATE_NAMES, kept=(0, 1))
+    return replace(found, counterparts=pairs)
+
+
+def _judged_before_suppression(pair: _Pair, feeds: Sequence[Feed], targets: Outputs, verdict: Verdict) -> Verdict:
+    """Return the verdict; if outputs behind NonMaxSuppression differ, it is judged in two steps where possible.
+
+    The first step compares the boxes and scores that the target selects from with those of the graph, which must be
+    those of the source in float64. In the second step the graph computes the outputs from the target's own boxes,
+    scores and rows.
+    """
+    differs = verdict.status != PASS and verdict.outputs and verdict.at_fault != "frontend"
+    if not differs or pair.method.tolerant or any(row.twin is None for row in verdict.outputs):
+        return verdict
+    how = rows_settings(pair.graph)
+    if how is None or not getattr(plugin.runner_for(pair.target.kind), "INNER_TENSORS", False):
+        return verdict
+    before = candidates_of(pair.graph)
+    selected = _selected_by_target(pair, before, feeds, how)
+    if selected is None:
+        return verdict
+    source, numbers = Source("onnx-object", model=before), InnerTensors(selected.numbers)
+    options = replace(Options(), layout=pair.options.layout, extra={CANDIDATES: ALONE})
+    method = pair.method
+    target = replace(method.target, extra={**method.target.extra, INNER: numbers})
+    found = _verify(source, pair.target, before, options, _method_before_selection(method, target))
+    if found.status == FAIL or not found.outputs:
+        return found if found.outputs else verdict
+    found = replace(found, reference=verdict.reference)
+    if selected.problem:
+        reason = f"rows are not those of the target's own boxes and scores: {selected.problem}"
+        return replace(found.after(Finding(FAIL, reason)), at_fault="backend")
+    rest = _judged_behind_suppression(pair, feeds, targets, selected.arrays)
+    return found.after(Finding(rest.status, rest.reason, rest.at_fault, notes=(*rest.notes, _TWO_STEPS)))
+
+
+def _selected_by_target(pair: _Pair, before: ir.Model, feeds: Sequence[Feed], how: Detections) -> Selected | None:
+    """Return what the target selects from and what it selects, on the feeds; None if its tensors do not show it."""
+    method, arrays = pair.method, [feed.arrays for feed in feeds]
+    exact = _graph_outputs(before, arrays, 0, method.limits.seconds)
+    if isinstance(exact, ConvertError):
+        return None
+    sizes = frozenset(run[name].size for run in exact for name in CANDIDATE_NAMES)
+    options = replace(method.target, extra={**method.target.extra, INNER: InnerTensors(sizes=sizes)})
+    given = [method.ends.feed(transpose_arrays(a, pair.permutations)) for a in arrays]
+    try:
+        found = execute(pair.target, given, ("float32",), options, method.limits).results()["float32"]
+    except ConvertError:
+        return None
+    return None if isinstance(found, Unsupported) else find_selected(exact, found, how)
+
+
+def _judged_behind_suppression(
+    pair: _Pair, feeds: Sequence[Feed], targets: Outputs, selected: Sequence[Mapping[str, np.ndarray]]
+) -> Verdict:
+    """Return the verdict on the target's outputs against what the graph computes from the target's own selection."""
+    graph = behind_suppression(pair.graph)
+    source = Source("onnx-object", model=graph)
+    feeds = [replace(f, arrays={**f.arrays, **own}) for f, own in zip(feeds, selected, strict=True)]
+    arrays = [feed.arrays for feed in feeds]
+    answer = execute(source, arrays, ("float32", "float64"), Options(), pair.method.limits).results()
+    placed = _placed_weights(graph, pair.target, pair.stored)
+    narrowed = _narrowed_outputs(graph, arrays, pair.stored, placed, CALIBRATION_METHOD.of(pair.options))
+    runs = RunOutputs(answer, targets, answer["float64"], narrowed, placed=placed)
+    return judge(_evidence(replace(pair, source=source, graph=graph), feeds, runs, FollowedSets()))
 
 
 def _method_for_pair(

@@ -15,7 +15,7 @@ from convert.graph.metadata import AS_IS_KEY
 from convert.graph.tensors import dtype_name
 from convert.graph.values import constant, known_dims, names_in_use
 from convert.outcome.report import Tensor
-from convert.request.detections import CANDIDATE_NAMES, CORNERS, DELTAS, NAMES, Detections
+from convert.request.detections import CANDIDATE_NAMES, CORNERS, DELTAS, NAMES, ROWS, Detections
 
 _YX = [1, 0, 3, 2]
 _MOST_BOXES = 1 << 30
@@ -58,6 +58,15 @@ def settings_of(node: ir.Node, how: Detections) -> Detections:
         iou=(iou or 0.0) if how.iou is None else how.iou,
         score=(float(np.finfo(np.float32).min) if least is None else least) if how.score is None else how.score,
     )
+
+
+def rows_settings(model: ir.Model) -> Detections | None:
+    """Return the settings of a graph's only NonMaxSuppression; None if there is not one with constant thresholds."""
+    try:
+        node = suppression(model)
+        return None if node is None else settings_of(node, Detections())
+    except Unsupported:
+        return None
 
 
 def resolved_by_outputs(model: ir.Model, how: Detections) -> Detections:
@@ -126,6 +135,29 @@ def candidates_of(model: ir.Model) -> ir.Model:
         value.name = name
         value.metadata_props[AS_IS_KEY] = "1"
     copy.graph.outputs[:] = results
+    common.RemoveUnusedNodesPass()(copy)
+    return copy
+
+
+def behind_suppression(model: ir.Model) -> ir.Model:
+    """Return a copy of a graph in which boxes, scores and selected rows are further inputs, `CANDIDATE_NAMES` and
+    `ROWS`.
+    """
+    copy = model.clone()
+    node = suppression(copy)
+    assert node is not None
+    ends = list(copy.graph.outputs)
+    for value, name in zip((*node.inputs[:2], node.outputs[0]), (*CANDIDATE_NAMES, ROWS), strict=True):
+        assert value is not None
+        given = ir.Value(name=name, type=value.type, shape=value.shape)
+        copy.graph.inputs.append(given)
+        value.replace_all_uses_with(given, replace_graph_outputs=value in ends)
+        if value in ends:  # an output of the model, which keeps its name
+            output = ir.node("Identity", [given])
+            copy.graph.append(output)
+            value.name, output.outputs[0].name = f"{value.name}_before", value.name
+            output.outputs[0].type, output.outputs[0].shape = value.type, value.shape
+            copy.graph.outputs[ends.index(value)] = output.outputs[0]
     common.RemoveUnusedNodesPass()(copy)
     return copy
 

@@ -27,6 +27,12 @@ ALONE, BESIDE = "alone", "beside"
 CANDIDATE_NAMES = ("candidate_boxes", "candidate_scores")
 """Boxes [1, n, 4] (top, left, bottom, right) and scores [1, classes, n] without the background."""
 
+ROWS = "selected_rows"
+"""Rows [k, 3] that NonMaxSuppression selects: image, class and box."""
+
+INNER = "inner_tensors"
+"""The extra option of a runner that returns tensors which are no outputs: an `InnerTensors`."""
+
 CORNERS, CENTRES, DELTAS = ("xyxy", "yxyx"), ("cxcywh", "cycxhw"), ("dxdydwdh", "dydxdhdw")
 FORMS = (*CORNERS, *CENTRES, *DELTAS)
 _HINT = "for instance --postprocess detection,boxes=xyxy,score=0.3,iou=0.5,max=20"
@@ -69,6 +75,19 @@ class Detections:
     def x_first(self) -> bool:
         """Return whether x comes before y in a box; a detection has y first."""
         return self.form in ("xyxy", "cxcywh", "dxdydwdh")
+
+
+@dataclass(frozen=True)
+class InnerTensors:
+    """Which tensors of the outermost graph a runner with the option `INNER` returns.
+
+    numbers: names to give, with the runner's number of the tensor; these alone are returned. Without them, tensors are
+    called by their numbers and come beside the outputs: floats with a number of elements in `sizes`, and integers in
+    three columns.
+    """
+
+    numbers: tuple[tuple[str, int], ...] = ()
+    sizes: frozenset[int] = frozenset()
 
 
 def parse_detections(text: str) -> Detections:

@@ -17,7 +17,7 @@ def candidates(boxes: Array, scores: Array, how: Detections) -> dict[str, Array]
     """Return what detections are selected from, by `CANDIDATE_NAMES`."""
     by_class = scores[0] if how.classes_first else scores[0].T
     by_class = by_class[1:] if how.background else by_class
-    return dict(zip(CANDIDATE_NAMES, (_corners(boxes[0], how)[None], by_class[None]), strict=True))
+    return dict(zip(CANDIDATE_NAMES, (corners_of(boxes[0], how)[None], by_class[None]), strict=True))
 
 
 def detect(boxes: Array, scores: Array, how: Detections) -> dict[str, Array]:
@@ -32,7 +32,8 @@ def detect(boxes: Array, scores: Array, how: Detections) -> dict[str, Array]:
     return dict(zip(NAMES, arrays, strict=True))
 
 
-def _corners(boxes: Array, how: Detections) -> Array:
+def corners_of(boxes: Array, how: Detections) -> Array:
+    """Return boxes [n, 4] as the smaller and the larger corner, y first if the form says which column is x."""
     columns = boxes[:, [1, 0, 3, 2]] if how.x_first else boxes
     first, second = columns[:, :2], columns[:, 2:]
     if how.form in DELTAS and how.anchors is not None:

@@ -6,16 +6,19 @@ checks what holds for every order:
 - each detection is a candidate
 - no two of a class overlap by more than allowed
 - a missing candidate overlaps with a detection that is at least as good, or comes behind a limit
+
+The selection is that of `--postprocess detection` (`selection_problem`), or rows of ONNX's NonMaxSuppression
+(`rows_problem`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from convert.request.detections import CANDIDATE_NAMES, NAMES, Detections
-from convert.runtimes.detections import overlap
+from convert.runtimes.detections import corners_of, overlap
 
 _NEAR = 1e-4
 """Allowed difference of overlaps, and of corners relative to the largest: the operator decodes boxes in float32."""
@@ -51,11 +54,33 @@ def selection_problem(candidates: Arrays, found: Arrays, how: Detections) -> str
     return ""
 
 
+def rows_problem(boxes: np.ndarray, scores: np.ndarray, rows: np.ndarray, how: Detections) -> str:
+    """Return what is wrong with rows [k, 3] (image, class, box) that NonMaxSuppression has selected, or "".
+
+    boxes: [images, n, 4] in the form of `how`. scores: [images, classes, n].
+    """
+    images, classes, _ = scores.shape
+    if ((rows < 0) | (rows >= scores.shape)).any():
+        return "a row has an image, class or box that there is not"
+    groups = rows[:, 0] * classes + rows[:, 1]
+    if (np.diff(groups) < 0).any():
+        return "rows are not in the order of images and classes"
+    for image in range(images):
+        corners = corners_of(boxes[image], how)
+        for kind in range(classes):
+            chosen = rows[groups == image * classes + kind, 2].tolist()
+            own = scores[image, kind]
+            if (np.diff(own[chosen]) > 0).any():
+                return f"class {kind}: rows are not in the order of their scores"
+            if problem := _problem_of_places(corners, own, chosen, -np.inf, how):
+                return f"class {kind}: {problem}"
+    return ""
+
+
 def _problem_of_class(
     boxes: np.ndarray, scores: np.ndarray, corners: np.ndarray, best: np.ndarray, last: float, how: Detections
 ) -> str:
     """Return what is wrong with the detections of one class. last: the score from which the limit of all cuts off."""
-    per_class, iou, least = how.thresholds
     margin = _NEAR * np.abs(boxes).max(initial=0)
     chosen: list[int] = []
     for box, score in zip(corners, best, strict=True):
@@ -64,13 +89,23 @@ def _problem_of_class(
         if not near.any():
             return f"the detection {box.round(3).tolist()} with score {score:.4f} is none of the boxes"
         chosen.append(int(near.argmax()))
-    kept = boxes[chosen]
+    return _problem_of_places(boxes, scores, chosen, last, how)
+
+
+def _problem_of_places(
+    boxes: np.ndarray, scores: np.ndarray, chosen: Sequence[int], last: float, how: Detections
+) -> str:
+    """Return what is wrong with the boxes of one class, by number, that were chosen."""
+    per_class, iou, least = how.thresholds
+    kept, best = boxes[chosen], scores[chosen]
+    if len(set(chosen)) < len(chosen):
+        return "a box is selected twice"
     if len(chosen) > per_class or (best <= np.float32(least)).any():
         return f"there are {len(chosen)} detections of at most {per_class}, or some below the least score"
     for place in range(1, len(chosen)):
         if overlap(kept[place], kept[:place]).max() > iou + _NEAR:
             return "two detections overlap by more than allowed"
-    if len(chosen) == per_class:
+    if chosen and len(chosen) == per_class:
         last = max(last, float(best.min()))
     missing = np.setdiff1d(np.flatnonzero((scores > np.float32(least)) & (scores > last)), chosen)
     for place in missing:

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
 from convert.graph.metadata import state_output
 from convert.outcome.extras import install_command
-from convert.request.detections import BESIDE, CANDIDATE_NAMES, CANDIDATES
+from convert.request.detections import BESIDE, CANDIDATE_NAMES, CANDIDATES, INNER, InnerTensors
 from convert.request.options import Options
 from convert.request.source import Source
 from convert.request.storage import REAL_IO, THREADS
@@ -32,6 +32,8 @@ TIMED_THREADS = (4,)
 """Numbers of threads that a run is timed with, besides one."""
 OTHER_RUNTIMES = ("tf.lite.Interpreter", "without XNNPACK")
 """Optional ways of use: if the artefact does not run this way, the report says so."""
+INNER_TENSORS = True
+"""Whether `run` takes the option `INNER`."""
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
@@ -60,9 +62,36 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     found = []
     for feed in feeds:
         outputs = _real(_run_interpreter(interpreter, source, feed, ends, file), ends, options)
-        if asked := options.extra.get(CANDIDATES):
-            outputs = (outputs if asked == BESIDE else {}) | _candidates(interpreter, source)
-        found.append(outputs)
+        found.append(_with_tensors(outputs, interpreter, source, options))
+    return found
+
+
+def _with_tensors(
+    outputs: dict[str, np.ndarray], interpreter: Any, source: Source, options: Options
+) -> dict[str, np.ndarray]:
+    """Return the outputs of the last run, with tensors beside or instead of them if the options request it."""
+    if inner := options.extra.get(INNER):
+        return ({} if inner.numbers else outputs) | _inner_tensors(interpreter, inner)
+    if asked := options.extra.get(CANDIDATES):
+        return (outputs if asked == BESIDE else {}) | _candidates(interpreter, source)
+    return outputs
+
+
+def _inner_tensors(interpreter: Any, asked: InnerTensors) -> dict[str, np.ndarray]:
+    """Return tensors of the last run. Those that a delegate has not written are left out, or contain anything."""
+    found: dict[str, np.ndarray] = {}
+    names = {number: name for name, number in asked.numbers}
+    for details in interpreter.get_tensor_details():
+        number = int(details["index"])
+        if asked.numbers and number not in names:
+            continue
+        try:
+            array = interpreter.get_tensor(number)
+        except (ValueError, RuntimeError):  # it has no memory
+            continue
+        rows = array.dtype.kind == "i" and array.ndim == 2 and array.shape[1] == 3
+        if names or rows or (array.dtype == np.float32 and array.size in asked.sizes):
+            found[names.get(number, str(number))] = array
     return found
 
 
@@ -113,7 +142,7 @@ def _interpreter(
         {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
     )
     threads = options.extra.get(THREADS, 1)
-    if options.extra.get(CANDIDATES):
+    if options.extra.get(CANDIDATES) or options.extra.get(INNER):
         given["experimental_preserve_all_tensors"] = True
     return (interpreter_class or Interpreter)(**given, num_threads=threads), found
 
@@ -126,9 +155,8 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
     """
     found: dict[str, list[dict[str, np.ndarray]] | Unsupported]
     found = {"its tensors": run(source, feeds, precision="float32", options=options)}
-    if options.extra.get(CANDIDATES):
-        return found
-    called = _run_signature(source, feeds[0], options)
+    signature = not (options.extra.get(CANDIDATES) or options.extra.get(INNER))  # it returns no other tensors
+    called = _run_signature(source, feeds[0], options) if signature else None
     if called is not None:
         found["its signature, called by name"] = [called]
     found[OTHER_RUNTIMES[1]] = _run_without_delegate(source, feeds[0], options)
@@ -166,7 +194,8 @@ def _run_other(
     try:
         interpreter, file = _interpreter(source, [feed], options, interpreter_class)
         details = tensor_details(interpreter, options.signature)
-        return [_real(_run_interpreter(interpreter, source, feed, details, file), details, options)]
+        outputs = _real(_run_interpreter(interpreter, source, feed, details, file), details, options)
+        return [_with_tensors(outputs, interpreter, source, options)]
     except ConvertError as error:
         text = error.sentence
     except (ValueError, RuntimeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
-from convert.outcome.verdict import PASS
+from convert.outcome.verdict import FAIL, PASS
+from convert.parity.method import VerifyMethod
 from convert.request.options import Options
 from tests.backends.tensorflow.lite.test_quantized import onnxruntime_outputs, operators_of
 from tests.support.tensorflow_lite_helper import encode, graph_of, run
@@ -108,15 +110,64 @@ def test_scores_are_sorted_and_compared_in_floats(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["yolo", "ssd"])
 def test_a_detector_with_suppression_inside_passes(tmp_path: Path, head: str) -> None:
+    proto = selecting(tmp_path, head, batch=2)
+    onnx.save(proto, tmp_path / "net.onnx")
+    report = convert.convert(tmp_path / "net.onnx", "tflite", tmp_path / "net.tflite")
+    assert report.verdict is not None
+    assert report.verdict.status == PASS
+
+
+DEFECTS: dict[str, dict[str, Any]] = {
+    "another overlap": {"overlap": 0.3},
+    "another least score": {"least": 0.9},
+    "fewer boxes": {"most": 3},
+    "larger boxes": {"boxes": 1.5},
+    "lower scores": {"scores": 0.8},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("head", "quantize"), [("ssd", ""), ("yolo", "int8")])
+def test_a_selection_from_nearly_equal_boxes_is_judged_in_two_steps(tmp_path: Path, head: str, quantize: str) -> None:
+    """Rounding selects other boxes than in the source, for large inputs in floats too. A wrong setting, box or score
+    is still found.
+    """
+    samples = np.random.default_rng(0).standard_normal((20, 1, 3, 32, 32)).astype(np.float32)
+    options: dict[str, Any] = {"quantize": quantize, "calibrate": {"x": samples}} if quantize else {}
+    path = tmp_path / "net.tflite"
+    report = convert.convert(selecting(tmp_path, head), "tflite", path, **options)
+    assert report.verdict is not None
+    assert report.verdict.status == PASS, report.verdict.reason
+    codes = {note.code for note in report.verdict.notes}
+    assert "compared-before-selection" in codes
+    dtypes = {operator: given for operator, given, _ in operators_of(path)}
+    assert dtypes["TOPK_V2"][0] == dtypes["GREATER"][0] == "float32"
+    method = VerifyMethod(arrays={"x": samples[0]})
+    for defect, changed in DEFECTS.items():
+        found = convert.verify(selecting(tmp_path, head, **changed), path, method=method).verdict
+        assert found is not None
+        assert found.status == FAIL, (defect, found.reason)
+
+
+def selecting(folder: Path, head: str, *, batch: int = 1, boxes: float = 1, scores: float = 1, most: int = 20,
+              overlap: float = 0.5, least: float = 0.4) -> onnx.ModelProto:  # fmt: skip
+    """Return a detector that ends with the rows that NonMaxSuppression selects, and their boxes and scores.
+
+    boxes, scores: factors of both before the selection.
+    """
     torch = pytest.importorskip("torch")
     torch.manual_seed(3)
     net = detector(torch, head)
     x = torch.randn(8, 3, 32, 32)
     net.train()(x)
-    torch.onnx.export(net.eval(), (x[:2],), tmp_path / "head.onnx", dynamo=False, opset_version=17,
-                      input_names=["x"], output_names=["boxes", "scores"])  # fmt: skip
-    proto = onnx.load(tmp_path / "head.onnx")
-    numbers = {"most": np.array([20]), "overlap": np.float32([0.5]), "least": np.float32([0.4])}
+    torch.onnx.export(net.eval(), (x[:batch],), folder / "head.onnx", dynamo=False, opset_version=17,
+                      input_names=["x"], output_names=["own_boxes", "own_scores"])  # fmt: skip
+    proto = onnx.load(folder / "head.onnx")
+    numbers = {"most": np.array([most]), "overlap": np.float32([overlap]), "least": np.float32([least])}
+    factors = {"boxes": boxes, "scores": scores}
+    for name, factor in factors.items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(factor, np.float32), f"{name}_factor"))
+        proto.graph.node.append(helper.make_node("Mul", [f"own_{name}", f"{name}_factor"], [name]))
     proto.graph.initializer.extend(numpy_helper.from_array(v, k) for k, v in numbers.items())
     proto.graph.initializer.append(numpy_helper.from_array(np.array([0, 2]), "columns"))
     made = [
@@ -129,10 +180,7 @@ def test_a_detector_with_suppression_inside_passes(tmp_path: Path, head: str) ->
     del proto.graph.output[:]
     for name, kind, dims in (("rows", TensorProto.INT64, [None, 3]), ("kept", 1, [None, 4]), ("sure", 1, [None])):
         proto.graph.output.append(helper.make_tensor_value_info(name, kind, dims))
-    onnx.save(proto, tmp_path / "net.onnx")
-    report = convert.convert(tmp_path / "net.onnx", "tflite", tmp_path / "net.tflite")
-    assert report.verdict is not None
-    assert report.verdict.status == PASS
+    return proto
 
 
 def detector(torch, head: str):
