@@ -204,7 +204,7 @@ def _runs(model: Any, specs: Sequence[InputSpec], sizes: Mapping[str, int] | Non
     """Return whether forward accepts tensors of these shapes; an encoder with a decoder gets tokens for both."""
     if "decoder_input_ids" in inspect.signature(model.forward).parameters:
         specs = [*specs, _decoder_tokens(model.config)]
-    with fake_run(model):
+    with trial_run(model):
         try:
             model.forward(**example_values(specs, sizes or {}), return_dict=True)
         except NEEDS_CONTENT:  # forward accepts the shapes, and looks at the numbers
@@ -281,8 +281,10 @@ def example_values(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict
 
 
 @contextmanager
-def fake_run(model: Any) -> Iterator[None]:
-    """Run forward on fake tensors inside the context, without gradients, to learn shapes.
+def trial_run(model: Any, *, content: bool = False) -> Iterator[None]:
+    """Run forward inside the context, without gradients, to learn shapes.
+
+    content: False runs on fake tensors, which a forward that looks at numbers refuses with `NEEDS_CONTENT`.
 
     What forward stores on its modules is removed afterwards: LongRoPE keeps the frequencies of the first run, and
     transformers installs hooks that collect hidden states, with a flag. PyTorch does not log tracebacks of operators
@@ -294,7 +296,7 @@ def fake_run(model: Any) -> Iterator[None]:
     logger = logging.getLogger(FakeTensorMode.__module__)
     silent, logger.disabled = logger.disabled, True
     try:
-        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        with torch.no_grad(), nullcontext() if content else FakeTensorMode(allow_non_fake_inputs=True):
             yield
     finally:
         logger.disabled = silent
@@ -429,7 +431,7 @@ def cache_of_run(model: Any, rows: int, length: int) -> Any:
     """Return the cache of a run on fake tensors. Raises `Unsupported` for a forward that fails or returns none."""
     from ..export.patch_table import Stage, patched  # its import takes as long as the import of the program reader
 
-    with patched(Stage.CACHE_SIZES), fake_run(model):
+    with patched(Stage.CACHE_SIZES), trial_run(model):
         ids = torch.ones(rows, length, dtype=torch.int64)
         try:
             cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(cache_parameter(model))

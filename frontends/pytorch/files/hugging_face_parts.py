@@ -20,6 +20,7 @@ import torch
 from convert.errors import Unsupported, UsageError
 from convert.request.options import DimSpec, InputSpec, Options
 
+from ..torch_internals import NEEDS_CONTENT
 from .hugging_face_cache import PAST, PRESENT
 from .hugging_face_inputs import (
     BATCH,
@@ -28,7 +29,7 @@ from .hugging_face_inputs import (
     PAST_DECODER_SEQUENCE,
     attention_of_capture,
     encoder_specs,
-    fake_run,
+    trial_run,
 )
 from .hugging_face_tasks import cache_parameter
 
@@ -123,17 +124,26 @@ def _past_specs(layers: list[list[tuple[int, int]]]) -> list[InputSpec]:
     ]
 
 
+def _first_call(model: Any, main: InputSpec, *, content: bool = False) -> Any:
+    """Return what forward returns for ones of few sizes, with the cache that it makes."""
+    rows, length = 2, 3
+    shape = [rows, *(d.size or length for d in (main.shape or ())[1:])]
+    with trial_run(model, content=content):
+        given = torch.ones(shape, dtype=torch.int64 if main.dtype == "int64" else next(model.parameters()).dtype)
+        ids = torch.ones(rows, length, dtype=torch.int64)
+        return model.forward(**{str(main.name): given}, decoder_input_ids=ids, use_cache=True, return_dict=True)
+
+
 def _sizes(model: Any, main: InputSpec) -> tuple[list[list[tuple[int, int]]], int]:
     """Return heads and head size of both halves of each layer's cache, and the width of the encoder's states.
 
-    They come from a run on fake tensors. Raises `Unsupported` if the model keeps something else.
+    They come from a run on fake tensors, or on real ones if forward looks at numbers, as LED's does at its mask. Raises
+    `Unsupported` if the model keeps something else.
     """
-    rows, length = 2, 3
-    shape = [rows, *(d.size or length for d in (main.shape or ())[1:])]
-    with fake_run(model):
-        given = torch.ones(shape, dtype=torch.int64 if main.dtype == "int64" else next(model.parameters()).dtype)
-        ids = torch.ones(rows, length, dtype=torch.int64)
-        found = model.forward(**{str(main.name): given}, decoder_input_ids=ids, use_cache=True, return_dict=True)
+    try:
+        found = _first_call(model, main)
+    except NEEDS_CONTENT:
+        found = _first_call(model, main, content=True)
     cache = found.get(cache_parameter(model))
     halves = [getattr(cache, f"{name}_attention_cache", None) for name in ("self", "cross")]
     tensors = [[getattr(layer, "keys", None) for layer in getattr(half, "layers", ())] for half in halves]

@@ -19,7 +19,7 @@ from convert.errors import UsageError
 from convert.outcome.report import Report
 from convert.request.options import DimSpec, InputSpec, Options
 
-from .hugging_face_inputs import BATCH, attention_of_capture, example_values, fake_run, tower_specs
+from .hugging_face_inputs import BATCH, attention_of_capture, example_values, tower_specs, trial_run
 from .hugging_face_tasks import cache_parameter
 
 VISION, TEXT, EMBED, DECODER = "vision-encoder", "text-encoder", "embed-tokens", "decoder"
@@ -75,7 +75,7 @@ def _splits_images(model: Any, specs: list[InputSpec]) -> bool:
     """Return whether the features are a list with an item per image, so that their number is fixed by the capture."""
     if any(s.shape is None for s in specs):
         return False
-    with fake_run(model):
+    with trial_run(model):
         try:
             found = model.get_image_features(**example_values(specs, {str(BATCH.name): 2}))
         except Exception:  # any exception of a forward; the capture reports it

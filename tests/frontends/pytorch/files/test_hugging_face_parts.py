@@ -16,6 +16,7 @@ import pytest
 import torch
 from convert.frontends import pytorch as frontend
 from convert.frontends.pytorch import parts
+from convert.frontends.pytorch.files.hugging_face_parts import with_part_forward
 from onnx import numpy_helper
 
 import convert
@@ -286,3 +287,19 @@ def test_a_part_of_what_has_none_is_refused() -> None:
     model = transformers.GPT2LMHeadModel(config)
     with pytest.raises(UsageError, match="is no encoder with a decoder"):
         convert.to_onnx(model, part="encoder", verify=False)
+
+
+@pytest.mark.slow
+def test_sizes_of_a_forward_that_looks_at_numbers() -> None:
+    """LED's encoder asks whether tokens are masked, which a run on tensors without content cannot tell."""
+    size = {"vocab_size": 50, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "attention_window": 4}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 4, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    model = transformers.LEDForConditionalGeneration(transformers.LEDConfig(**size, **heads)).eval()
+    part = with_part_forward(model, "decoder-with-past", Options())
+    with torch.no_grad():
+        ids = torch.ones(2, 4, dtype=torch.int64)
+        cache = model(input_ids=ids, decoder_input_ids=ids, use_cache=True).past_key_values
+    keys = {half: getattr(cache, f"{half}_attention_cache").layers[0].keys for half in ("self", "cross")}
+    found = {s.name: [d.size for d in s.shape] for s in part.forward.specs}
+    for half, name in (("self", "decoder"), ("cross", "encoder")):
+        assert found[f"past_key_values_0_{name}_key"] == [None, keys[half].shape[1], None, keys[half].shape[3]]
