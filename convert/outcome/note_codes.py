@@ -563,7 +563,7 @@ _ROWS = (
         ACTION,
         "The models were compared on fewer kinds of inputs than usual.",
         "The source refuses random inputs, or operators of the target take fewer. `--inputs FILE.npz` supplies your "
-        "own inputs. Examples: a model that accepts only token ids below 1000; a target with GroupQueryAttention, "
+        "own inputs. Example: a model that accepts only token ids below 1000, or a target with GroupQueryAttention, "
         "which reads no mask.",
     ),
     NoteCode(

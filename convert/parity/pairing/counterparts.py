@@ -343,9 +343,9 @@ def narrow_calls(left: ir.Model, right: ir.Model, pairs: Counterparts, names: tu
     added = [_renamed(guard, dims) for guard in guards if guard not in own_to_file]
     added = [guard for guard in added if guard not in known]
     left.metadata_props[GUARDS_KEY] = json.dumps([*known, *added])
-    told = ", ".join([*found, *added])
-    text = f"compared at {told} only, because operators of {names[1]} take nothing else"
-    return [Note(text, code="limited-inputs")] if told else []
+    limits = ", ".join([*found, *added])
+    text = f"compared at {limits} only, because operators of {names[1]} take nothing else"
+    return [Note(text, code="limited-inputs")] if limits else []
 
 
 def _common_range(one: Sequence[Any], other: Sequence[Any]) -> list[Any] | None:

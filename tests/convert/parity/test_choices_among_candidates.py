@@ -10,6 +10,7 @@ import pytest
 
 from convert.errors import Location
 from convert.graph import Graph
+from convert.graph.metadata import RANGE_KEY
 from convert.outcome.verdict import FAIL, INCONCLUSIVE, Place
 from convert.parity.generation.decoders import _prompt, compare_generation
 from convert.parity.locate.pairing import departing_steps
@@ -28,7 +29,8 @@ F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 def test_the_first_row_of_a_prompt_is_shorter_where_there_is_a_mask() -> None:
     logits = ir.Value(name="logits", type=ir.TensorType(F), shape=ir.Shape([2, 6, 50]))
-    made = ir.Model(ir.Graph([], [logits], nodes=[], opset_imports={"": 23}), ir_version=10)
+    masks = [ir.Value(name="mask", type=ir.TensorType(ir.DataType.INT64))]
+    made = ir.Model(ir.Graph(masks, [logits], nodes=[], opset_imports={"": 23}), ir_version=10)
     for name in ("", "mask"):
         how = Generation(32, "ids", "logits", (CachePart("a", "b", (2, 0, 4)),), name, "")
         words, mask = _prompt(made, how)
@@ -39,6 +41,8 @@ def test_the_first_row_of_a_prompt_is_shorter_where_there_is_a_mask() -> None:
         np.testing.assert_array_equal(words, wanted)
         np.testing.assert_array_equal(mask, ones)
         assert words.min() == (0 if name else words.min())
+    masks[0].metadata_props[RANGE_KEY] = "[1, 1]"
+    assert _prompt(made, how)[1].tolist() == np.ones((2, 6)).tolist()
     for last in ("n", 1):
         logits.shape = ir.Shape([2, 6, last])
         assert _prompt(made, how)[0][1].tolist() == [1] * 6

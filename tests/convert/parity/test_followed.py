@@ -32,15 +32,15 @@ def large_graph() -> ir.Model:
 
 
 def wrong(share: float, rows: int, *, ones: bool = False, rounds: float = ROUNDS) -> Function:
-    """Return y with errors like the source's; on sets of this many rows, one element or all have an error of
-    `share`.
+    """Return y with errors like the source's; on sets of this many rows of finite numbers, one element or all have an
+    error of `share`.
     """
 
     def run(arrays: Arrays) -> dict[str, np.ndarray]:
         right = scaled(2.0, np.float64)(arrays)["y"]
         signs = np.random.default_rng(7 + len(right)).choice([-1, 1], right.shape)
         off = np.zeros(right.shape)
-        if len(right) == rows:
+        if len(right) == rows and np.isfinite(right).all():
             off[(-1, -1) if ones else ...] = share
         return {"y": (right * (1 + rounds * signs) + off).astype(np.float32)}
 
