@@ -1,4 +1,4 @@
-"""Run all benchmarks and write one table as Markdown and JSON, with a peer's figure next to each of ours.
+"""Run the benchmarks and write one table as Markdown and JSON, with a peer's figure next to each of ours.
 
     python tests/benchmarks/all.py [--minutes 60] [--only startup capture …] [--output DIR]
                                    [--tf2onnx PYTHON] [--onnx2tf PYTHON] [--optimum PYTHON]
@@ -40,7 +40,7 @@ from typing import Any
 from clocks import RECORDS
 
 HERE = Path(__file__).resolve().parent
-_GRAPHS = ["onnxruntime", "tf", "tf-frozen", "twin frozen"]
+_GRAPHS = ["onnxruntime", "tf", "tf-frozen", "tf-frozen session", "twin frozen"]
 SCRIPTS: dict[str, tuple[float, list[str]]] = {
     "startup": (6, ["--rounds", "1"]),
     "capture": (11, ["--rounds", "1", "--models", "resnet50", "bert", "vit"]),

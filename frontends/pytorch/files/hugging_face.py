@@ -299,7 +299,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         if (sentence := getattr(self, _SENTENCE, None)) is not None:
             return sentence(found[0], values.get("attention_mask"))
         now = cache_outputs(self, found[cache]) if cached else []
-        others = {name: value for name, value in found.items() if not cached or name != cache}
+        others = {name: value for name, value in found.items() if name != cache} if cached else found
         return {_output_name(name): value for name, value in _flatten_outputs(others)} | dict(now)
 
     # torch.export and inspect read the names of the inputs from here.
