@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ....torch_internals import FakeTensor, OpOverload, schema_of, unset_fake_temporarily
 
-_PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.layout, torch.device)
+_PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.layout)
 _AS_STORED = (None, torch.preserve_format, torch.contiguous_format)
 
 
@@ -31,8 +31,8 @@ def infer_elementwise(before: Any) -> Any:
 
 
 def row_major(like: Tensor, shape: Sequence[Any], dtype: torch.dtype | None = None) -> FakeTensor:
-    """Return a row-major tensor without content, of the mode, the device and, if `dtype` is None, the dtype of
-    `like`.
+    """Return a row-major tensor without content, with the mode and the device of `like`, and with its dtype unless
+    `dtype` is given.
     """
     assert isinstance(like, FakeTensor)
     with unset_fake_temporarily():
@@ -60,7 +60,8 @@ def _infer(mode: Any, func: Any, args: Any, kwargs: Any) -> FakeTensor | None:
         if all(t is whole or (t.device == whole.device and _fits(t.shape, whole.shape)) for t in tensors):
             sizes = tuple(1 if _is_one(size) else 2 + place for place, size in enumerate(whole.shape))
             given = (_described(x, sizes) for x in values)
-            dtype = _dtype_of_result(func, sizes, len(args), tuple(kwargs), *given)
+            default = torch.get_default_dtype()
+            dtype = _dtype_of_result(func, default, sizes, len(args), tuple(kwargs), *given)
             return None if dtype is None else row_major(whole, whole.shape, dtype)
     return None
 
@@ -77,12 +78,17 @@ def _described(value: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
 
 @lru_cache(1 << 12)
 def _dtype_of_result(
-    func: Any, sizes: tuple[int, ...], count: int, names: tuple[str, ...], *described: tuple[Any, Any]
+    func: Any,
+    default: torch.dtype,
+    sizes: tuple[int, ...],
+    count: int,
+    names: tuple[str, ...],
+    *described: tuple[Any, Any],
 ) -> torch.dtype | None:
     """Return the dtype of the result of a call on tensors without content, whose sizes are numbers.
 
     Returns None if it raises an exception, or returns another shape than `sizes`. `count` is the number of positional
-    arguments, `names` are those of the others.
+    arguments, `names` are those of the others. `default` is PyTorch's default dtype, which integers may become.
     """
     with unset_fake_temporarily():
         values = [torch.empty(x, dtype=k, device="meta") if isinstance(k, torch.dtype) else x for k, x in described]

@@ -98,5 +98,20 @@ def test_tensors_of_another_mode_and_wrong_sizes_are_refused_as_before() -> None
 
 def test_the_operator_confirms_the_shape() -> None:
     """An operator that is not elementwise, although it is said to be, is left to PyTorch."""
-    assert elementwise._dtype_of_result(aten.sum.default, (2, 3), 1, (), (torch.float32, (2, 3))) is None
-    assert elementwise._dtype_of_result(aten.exp.default, (2, 3), 1, (), (torch.int64, (2, 3))) == torch.float32
+    default = torch.get_default_dtype()
+    assert elementwise._dtype_of_result(aten.sum.default, default, (2, 3), 1, (), (torch.float32, (2, 3))) is None
+    assert elementwise._dtype_of_result(aten.exp.default, default, (2, 3), 1, (), (torch.int64, (2, 3))) == default
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.float32, torch.float16])
+def test_integers_become_the_default_dtype(default: torch.dtype) -> None:
+    """Results are kept from call to call, and the default may change between two captures."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(default)
+    try:
+        with in_place(ROWS):
+            ours = facts(INFERRED["unary of integers"])
+        assert ours == facts(INFERRED["unary of integers"])
+    finally:
+        torch.set_default_dtype(before)
+    assert ours[3] == default
