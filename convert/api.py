@@ -421,12 +421,7 @@ def verify(
         return verify_parts(verify, left, right, chosen, {"rules": rules, **options}, method, report)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
     _note_unread_options(chosen, left, report)
-    forms = [form for form in plugin.formats().values() if form.kind == right.kind]
-    chosen = replace(
-        chosen,
-        single_size_branch=bool(forms) and all(form.single_size_branch for form in forms),
-        counterparts=_declared_inputs(right),
-    )
+    chosen = _as_counterpart(chosen, right)
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
         chosen, graph = read_for_target(left, chosen, report)
@@ -441,6 +436,13 @@ def verify(
     with naming_large_inputs(chosen, report.inputs):
         report.verdict = verify_two(left, right, graph, chosen, method, report)
     return report
+
+
+def _as_counterpart(options: Options, other: Source) -> Options:
+    """Return the options for reading a source that is compared with `other`."""
+    forms = [form for form in plugin.formats().values() if form.kind == other.kind]
+    single = bool(forms) and all(form.single_size_branch for form in forms)
+    return replace(options, single_size_branch=single, counterparts=_declared_inputs(other))
 
 
 def _declared_inputs(side: Source) -> tuple[str, ...]:

@@ -171,9 +171,9 @@ class _Rounding(Executor):
             inputs = [round_to_steps(x, x.min(axes, keepdims=True), x.max(axes, keepdims=True)), *inputs[1:]]
         if self.rounding and self.stored == WHOLE_TENSORS and _channel_axis(node) is not None:
             inputs = [round_to_steps(inputs[0], inputs[0].min(), inputs[0].max()), *inputs[1:]]
-        rounds = self.rounding and self.blocks is not None and self.blocks.activations
-        if rounds and self.blocks is not None and node.op_type == "MatMul" and _channel_axis(node):
-            inputs = [round_blocks(inputs[0], self.blocks.size, -1, furthest=_MOST_STEPS), *inputs[1:]]
+        blocks = self.blocks if self.rounding else None
+        if blocks is not None and blocks.activations and node.op_type == "MatMul" and _channel_axis(node):
+            inputs = [round_blocks(inputs[0], blocks.size, -1, furthest=_MOST_STEPS), *inputs[1:]]
         if node.op_type in RECURRENT:
             inputs[1:3] = self._cell(node, inputs[1], inputs[2])
         return super().results(node, inputs)

@@ -81,9 +81,9 @@ class Detections:
 class InnerTensors:
     """Which tensors of the outermost graph a runner with the option `INNER` returns.
 
-    numbers: names to give, with the runner's number of the tensor; these alone are returned. Without them, tensors are
-    called by their numbers and come beside the outputs: floats with a number of elements in `sizes`, and integers in
-    three columns.
+    numbers: names to give, with the runner's number of the tensor. These tensors alone are returned.
+    sizes: used without `numbers`. Floats with so many elements and integers in three columns are returned beside the
+        outputs, named by their numbers.
     """
 
     numbers: tuple[tuple[str, int], ...] = ()

@@ -80,8 +80,8 @@ def keep_in_floats(file: LiteFile, operators: Sequence[set[int]]) -> tuple[set[s
 def _hide(file: LiteFile, number: int, operator: schema.OperatorT, hidden: Hidden) -> None:
     """Make a custom operator of one that the converter would quantize although its results are kept in floats.
 
-    TensorFlow 2.21 finds operators that stay in floats by the name of their result, if it is one result with a range:
-    the scores that TOPK_V2 sorts and GREATER compares had 255 steps.
+    TensorFlow 2.21 finds operators that stay in floats by the name of their result. It finds none with several results,
+    or with a result without a range. So the scores that TOPK_V2 sorts and GREATER compares had 255 steps.
     """
     graph = file.model.subgraphs[number]
     results = [graph.tensors[int(t)].type for t in operator.outputs]

@@ -1,8 +1,7 @@
 """Find what a target's NonMaxSuppression selects from, and what it selects, among the tensors of its runs.
 
-Tensors are found by content. So this needs no knowledge of the target's operators, and proves enough: if some tensors
-of the target are right boxes and scores, and its outputs follow from a right selection from them, then the outputs are
-right.
+Tensors are found by content, without knowledge of the target's operators. This proves enough: the outputs are right if
+they follow from a right selection, and if the target has right boxes and scores for it.
 """
 
 from __future__ import annotations

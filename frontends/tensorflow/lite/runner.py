@@ -78,7 +78,7 @@ def _with_tensors(
 
 
 def _inner_tensors(interpreter: Any, asked: InnerTensors) -> dict[str, np.ndarray]:
-    """Return tensors of the last run. Those that a delegate has not written are left out, or contain anything."""
+    """Return tensors of the last run. Tensors that a delegate has not written are left out, or contain anything."""
     found: dict[str, np.ndarray] = {}
     names = {number: name for name, number in asked.numbers}
     for details in interpreter.get_tensor_details():
